@@ -70,7 +70,7 @@ class BoundPlan:
     def _fetched_copies(self, call: CollectiveCall) -> FetchedCopies | None:
         """Copies by the system that may take the place of a relay.  Collective; alike on all processes."""
         move, comm = self.only_move(), self._comm
-        exchange = None if move is None else self._exchanges[0]
+        exchange = None if move is None or self.carried is not None else self._exchanges[0]
         relay = exchange.relay if isinstance(exchange, BoxExchange) else None
         if move is None or relay is None or relay.is_certain:  # as compiled runs relay
             return None
