@@ -16,7 +16,7 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.ops.calls.plan_ahead import CallAhead, PlanAhead
+from spmd_grid.ops.calls.plan_ahead import CallAhead, PlanAhead, ahead_run_of
 from spmd_grid.ops.calls.plan_arrays import check_array, checked_kind
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, last_run
 from spmd_grid.ops.loops.plan import LoopPlan
@@ -115,11 +115,14 @@ class OperationPlan(LoopPlan):
             opening = made.refusal(made.blame(error))
         self._agreed, _ = made.agree_by_itself(opening, None)
         self._call.meeting = meeting_of(self._call.comm)
-        kind, convert = (self.shape, self.dtype), partial(op.convert, self._call)
-        self._ahead = PlanAhead.make(self._name, self._gate, self._call, self._agreed, *kind, convert, self._activity)
+        self._ahead: PlanAhead | None = None
+        run_name = f"{op.name}.plan.run"
+        run = ahead_run_of(self._name, self._gate, self._call, self._agreed, self._activity, run_name)
+        if run is not None:
+            convert = partial(op.convert, self._call)
+            self._ahead = PlanAhead(run, self._call, self._agreed, self.shape, self.dtype, convert)
         if QuickCall.is_possible(self._call) and type(self).run is OperationPlan.run:
-            run = f"{op.name}.plan.run"
-            self._quick = QuickCall(run, self._gate, self._call, self.run, allocate=grid.allocate)
+            self._quick = QuickCall(run_name, self._gate, self._call, self.run, allocate=grid.allocate)
             self.__dict__["run"] = self._quick.run  # instead of the method
 
     def _activity(self) -> LoopActivity:

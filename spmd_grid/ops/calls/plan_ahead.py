@@ -28,7 +28,7 @@ from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import Shape
 
-__all__ = ["CallAhead", "PlanAhead"]
+__all__ = ["CallAhead", "PlanAhead", "ahead_run_of"]
 
 _TURNS = 2  # runs on arrays of one kind that Python makes, before compiled ones
 
@@ -45,8 +45,36 @@ class CallAhead(PlannedRun, Protocol):
         """The error with this member's name added."""
 
 
+def ahead_run_of(
+    name: str, gate: Gate, call: CallAhead, agreed: Any, activity: Callable[[], LoopActivity], run_name: str
+) -> AheadRun | None:
+    """The compiled run of a plan of operation ``name``; None if its members have to meet, alike on all.  Collective.
+
+    ``run_name``: the run's name in errors.
+    """
+    meeting = call.meeting
+    if call.path is not MIXED or not isinstance(meeting, CrossingMeeting) or not hasattr(agreed, "ahead_work"):
+        return None
+    work = agreed.ahead_work(meeting.nodes, partial(swap_texts, call.comm))
+    lines = None if work is None else meeting.ahead_lines()
+    if work is None or lines is None:
+        return None
+    memory = lines.allocate(0 if work.pieces is None else work.pieces.n_bytes)
+    if memory is None:
+        return None
+    facts = call.fingerprint + b"".join(map(encode_facts, agreed.facts))
+    target = None if agreed.shape is None else agreed.new_target
+    run = AheadRun(name, run_name, gate, call, work, lines, facts, target, activity(), memory[1])
+    run.keep(memory[0])
+    run.prepare(work.work, None, b"", None, None)
+    return run
+
+
 class PlanAhead:
-    """The runs of one plan: of ``call``, on which members have ``agreed``, with arrays of ``shape`` and ``dtype``."""
+    """The runs of one plan: of ``call``, on which members have ``agreed``, with arrays of ``shape`` and ``dtype``.
+
+    ``run``: as `ahead_run_of` makes it; ``convert``: makes of an array the one that takes part.
+    """
 
     def __init__(
         self,
@@ -60,40 +88,6 @@ class PlanAhead:
         self._convert = convert
         self._run, self._call, self._agreed, self._shape, self._dtype = run, call, agreed, shape, dtype
         self._turns: Counter[bool] = Counter()  # of runs that Python has made, by whether ``out`` was given
-
-    @staticmethod
-    def make(
-        name: str,
-        gate: Gate,
-        call: CallAhead,
-        agreed: Any,
-        shape: Shape | None,
-        dtype: np.dtype | None,
-        convert: Callable[[np.ndarray], np.ndarray],
-        activity: Callable[[], LoopActivity],
-        run_name: str = "",
-    ) -> PlanAhead | None:
-        """The runs of the plan of operation ``name``; None if its members have to meet, alike on all.  Collective.
-
-        ``convert``: makes of an array the one that takes part.  ``run_name``: the run's name in errors.
-        """
-        meeting = call.meeting
-        if call.path is not MIXED or not isinstance(meeting, CrossingMeeting) or not hasattr(agreed, "ahead_work"):
-            return None
-        work = agreed.ahead_work(meeting.nodes, partial(swap_texts, call.comm))
-        lines = None if work is None else meeting.ahead_lines()
-        if work is None or lines is None:
-            return None
-        memory = lines.allocate(0 if work.pieces is None else work.pieces.n_bytes)
-        if memory is None:
-            return None
-        facts = call.fingerprint + b"".join(map(encode_facts, agreed.facts))
-        target = None if agreed.shape is None else agreed.new_target
-        run_name = run_name or f"{name}.plan.run"
-        run = AheadRun(name, run_name, gate, call, work, lines, facts, target, activity(), memory[1])
-        run.keep(memory[0])
-        run.prepare(work.work, None, b"", None, None)
-        return PlanAhead(run, call, agreed, shape, dtype, convert)
 
     def run(self, call: CallAhead, x: Any, out: np.ndarray | None, is_closed: bool) -> np.ndarray | None:
         """Run on ``x``, as the calling thread's ``call``.  Collective, and without a meeting."""

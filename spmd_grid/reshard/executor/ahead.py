@@ -21,7 +21,7 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.ops.calls.plan_ahead import PlanAhead
+from spmd_grid.ops.calls.plan_ahead import PlanAhead, ahead_run_of
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of
@@ -104,11 +104,12 @@ class ReshardAhead(PreparedReshard):
         if movement is None:
             return None
         mine, activity = movement.facts[call.comm.rank], LoopActivity(self.describe(self._name), self._made_at)
-        kind = mine.shape, movement.dtype
-        ahead = PlanAhead.make("reshard", gate, call, movement, *kind, lambda x: x, lambda: activity, "run_plan")
-        if ahead is not None and QuickCall.is_possible(call):
+        run = ahead_run_of("reshard", gate, call, movement, lambda: activity, "run_plan")
+        if run is None:
+            return None
+        if QuickCall.is_possible(call):
             self._quick = QuickCall("run_plan", gate, call, self.run_alone, allocate=self._joint_grid.allocate)
-        return ahead
+        return PlanAhead(run, call, movement, mine.shape, movement.dtype, lambda x: x)
 
     def run_alone(self, local: LocalArrays = None, out: LocalArrays = None) -> LocalResult:
         """Run the resharding by Python, as an operation of its own.  Collective."""
