@@ -60,6 +60,8 @@ def rewritten(page: str, folder: Path = ROOT / "docs") -> str:
             figures = BENCHES[kind].phrases[phrase]([row for named in rows.values() for row in named])
         else:
             raise LookupError(f"bench {kind} has no such phrase: {match['begin']}")
+        if not figures:
+            raise LookupError(f"no row of bench {kind} has the figures of {match['begin']}")
         is_same = phrase is not None and figures.split() == match["shown"].split()  # lines may break anywhere
         return match["begin"] + (match["shown"] if is_same else figures) + match["end"]
 

@@ -1,6 +1,7 @@
 """The figures of the pages are those that the benchmarks wrote; and a changed one is found."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -79,6 +80,15 @@ def test_a_table_shows_the_rows_that_it_names():
 def test_what_no_file_has(page, reason):
     with pytest.raises(LookupError, match=reason):
         figures.rewritten(page)
+
+
+def test_a_phrase_without_figures(tmp_path):
+    found = json.loads((figures.ROOT / "docs" / "bench_ops.json").read_text())
+    for row in found["rows"]:
+        row["contenders"].pop("numba-mpi", None)
+    (tmp_path / "bench_ops.json").write_text(json.dumps(found))
+    with pytest.raises(LookupError, match="no row of bench ops has the figures of <!-- figures: ops, numba mpi -->"):
+        figures.rewritten("A sum takes <!-- figures: ops, numba mpi -->1 us<!-- end -->.", tmp_path)
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
