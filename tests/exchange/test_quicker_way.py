@@ -87,3 +87,25 @@ def test_every_key_has_its_own_tries():
         ways.end()
         assert [ways.begin(("another", number, k), max) for k in range(10)] == [0] * 10
     assert found == [[number % 2] * 2 for number in range(2 * TRIES)]
+
+
+def test_a_key_that_was_forgotten_begins_anew():
+    """Whether compiled runs hold on to its way or not: all members take the same ones, and those runs go on."""
+
+    def run(ways, key):
+        way = ways.begin(key, lambda value: 20 - value % 2)
+        ways.end()
+        return way
+
+    members = QuickerWays(), QuickerWays()
+    for _ in range(2 * TRIES + 1):
+        assert len({run(ways, "rare") for ways in members}) == 1
+    held = members[0].find("rare")
+    assert held.words[at.WAYS_UNTIL] > held.words[at.WAYS_RUNS] > 0
+    for number in range(300):
+        assert [run(ways, number) for ways in members] == [0, 0]
+    assert members[0].find("rare") is None and held.words[at.WAYS_UNTIL] == 0
+    found = [[run(ways, "rare") for _ in range(2 * TRIES)] for ways in members]
+    assert found == [[0, 1] * TRIES] * 2 and members[0].find("rare") is held
+    run(members[0], "rare")
+    assert held.words[at.WAYS_UNTIL] > held.words[at.WAYS_RUNS] > 0

@@ -242,12 +242,13 @@ def test_without_a_limit_nobody_looks():
     assert run_spmd(unequal, "sleeps", ranks=2) == [2, 2]
 
 
-def test_a_limit_set_by_the_program(monkeypatch):
-    monkeypatch.setenv("SPMD_GRID_TIMEOUT", "60")
+@at_growing_scales(1, 6, 24)
+def test_a_limit_set_by_the_program(monkeypatch, scale):
+    monkeypatch.setenv("SPMD_GRID_TIMEOUT", "600")
 
     def body():
-        sg.init_grid((-1,), timeout=0.3)
-        unequal("sleeps")
+        sg.init_grid((-1,), timeout=0.3 * scale)
+        unequal("sleeps", scale)
 
     with pytest.raises(sg.HangError):
         run_spmd(body, ranks=2)

@@ -196,8 +196,8 @@ class MemoryMeeting(LineMeeting):
 
     @property
     def processes(self) -> list[int] | None:
-        """The system's ids of the members' processes, if it is known that all can be read.  Local."""
-        return self._processes or None
+        """The system's ids of the members' processes; none if not all can be read, None if not known.  Local."""
+        return self._processes
 
     def fetch(self, program: FetchProgram, result: np.ndarray | None) -> None:
         """Run a fetch on which the members have agreed in the last meeting.  Collective."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from time import perf_counter_ns
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -61,9 +62,9 @@ class QuickerWay:
         way = self.words[at.WAYS_WAY]
         self._least[way] = min(self._least[way], perf_counter_ns() - self._began)
 
-    def retire(self) -> None:
-        """Leaves all runs to Python, which has forgotten this.  Local."""
-        self.words[at.WAYS_UNTIL] = 0
+    def begin_anew(self) -> None:
+        """Leave the next runs to Python, which tries both ways as at first.  Local; alike on all members."""
+        self.words[[at.WAYS_RUNS, at.WAYS_UNTIL, at.WAYS_WAY]] = self._usual = 0
 
     def _choose(self, most: Callable[[int], int]) -> int:
         first, second = [most(int(least)) for least in self._least]
@@ -83,10 +84,15 @@ class QuickerWay:
 
 
 class QuickerWays:
-    """A `QuickerWay` for each key; all members use the same keys, one after the other."""
+    """A `QuickerWay` for each key; all members use the same keys, one after the other.
+
+    Where there are too many, all are forgotten.  Compiled runs hold on to theirs, which begins anew if its key comes
+    again: as one that is made then, on members that have no such runs.
+    """
 
     def __init__(self) -> None:
         self._ways: dict[Hashable, QuickerWay] = {}
+        self._held: WeakValueDictionary[Hashable, QuickerWay] = WeakValueDictionary()
         self._tried: QuickerWay | None = None
 
     def begin(self, key: Hashable, most: Callable[[int], int]) -> int:
@@ -95,9 +101,9 @@ class QuickerWays:
         if tried is None:
             if len(self._ways) >= _MOST_KEPT:
                 for forgotten in self._ways.values():
-                    forgotten.retire()
+                    forgotten.begin_anew()
                 self._ways.clear()
-            tried = self._ways[key] = QuickerWay()
+            tried = self._ways[key] = self._held[key] = self._held.get(key) or QuickerWay()
         self._tried = tried
         return tried.begin(most)
 

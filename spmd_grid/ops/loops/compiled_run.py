@@ -130,7 +130,7 @@ class CompiledRun:
         if work.relay is not None:
             state[at.RUN_RELAY], state[at.RUN_RELAY_COURSE] = self.keep(work.relay).address, kernels.relay_address
         if work.fetch is not None and work.ways is not None:
-            state[at.RUN_WAYS] = kernels.address_of(self.keep(work.ways.words))
+            state[at.RUN_WAYS] = kernels.address_of(self.keep(work.ways).words)
             state[at.RUN_FETCH], state[at.RUN_FETCH_COURSE] = self.keep(work.fetch).address, kernels.fetch_address
         if work.unless_read:
             members = self.keep(np.isin(np.arange(size), work.unless_read).astype(np.int64))

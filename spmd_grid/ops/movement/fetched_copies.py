@@ -70,13 +70,18 @@ class FetchedCopies:
         meeting.fetch(program, target)
 
     def loop_work(self, relayed: LoopWork | None, into: Shape) -> LoopWork | None:
-        """Return what compiled runs do for results with such strides; ``relayed`` is for relays alone.  Local."""
+        """Return what compiled runs do for results with such strides; ``relayed`` is for relays alone.
+
+        Local.  None until it is known whether the system copies.
+        """
         meeting = self._call.meeting
-        if not (self._are_long and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
+        if not (isinstance(meeting, MemoryMeeting) and self._call.lets_read and meeting.may_fetch(self._most)):
             return relayed
         ways, processes = meeting.known_ways(self._key), meeting.processes
-        if ways is None or processes is None:
+        if processes == [] or self._are_long is False:
             return relayed
+        if ways is None or processes is None:
+            return None
         has_array = [member for member, fact in enumerate(self._facts) if fact.nbytes]
         away = [processes[i] if i in has_array and i != self._transfer.rank else 0 for i in range(len(processes))]
         work = LoopWork() if relayed is None else relayed

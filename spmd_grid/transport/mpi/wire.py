@@ -144,7 +144,9 @@ class MpiWire(Wire):
 
     def _wait(self, address: int, value: int, member: int) -> None:
         raise_postponed_interrupt()
-        activity = self.purpose()
+        recorder = self._comm.process.recorder
+        is_in_loop = recorder is not None and recorder.is_idle
+        activity = self if is_in_loop else self.purpose()
         if activity is not None:
             self._comm.process.activity = activity
         now = time.perf_counter()
@@ -153,8 +155,7 @@ class MpiWire(Wire):
         if self._waited_for != (address, value, member):
             self._waited_for, self._began = (address, value, member), now
             self._waiting = self._wait_for(address, value, member)
-        recorder = self._comm.process.recorder
-        if recorder is not None and recorder.is_idle:
+        if recorder is not None and is_in_loop:
             recorder.see(self, (self.key, self.epoch()))
         if self._lifeline is not None:
             self._lifeline.waiting = self._waiting

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.compiled import compiled
 from support.halo.loops import heat, once, pair
+from support.jobs import run_job
 
 import spmd_grid as sg
 
@@ -189,3 +190,48 @@ def test_no_reference_is_kept(spmd):
         halo.close()
 
     spmd(2, body)
+
+
+MIXED = """
+import numpy as np
+import spmd_grid as sg
+from mpi4py import MPI
+from support.compiled import updates_free, updates_holding
+
+def attempt(loop, are_in_loops):
+    grid = sg.init_grid((-1,), comm=MPI.COMM_WORLD.Dup(), check=True)
+    n = grid.size
+    with sg.HaloExchange(grid, sg.Sharding(grid, [[0]], halo_sizes=[1, 1]), (4 * n,), "f8", True) as halo:
+        u = np.full(6, float(grid.rank))
+        loop(halo, u, 3)
+        for _ in range(3):
+            halo.update(u)
+        assert (u[0], u[-1]) == ((grid.rank - 1) % n, (grid.rank + 1) % n)
+        MPI.COMM_WORLD.Barrier()
+        before, texts = u.copy(), []
+        for again in range(2):
+            try:
+                if are_in_loops(grid.rank):
+                    loop(halo, u, 3)
+                else:
+                    halo.update(u)
+            except sg.MismatchError as error:
+                texts.append(str(error))
+        assert len(set(texts)) == 1 and np.array_equal(u, before), texts
+        assert "wait for one another" in texts[0] and ", in a compiled loop at program.py:" in texts[0], texts
+        assert "HaloExchange.update(" in texts[0], texts
+    assert len(set(MPI.COMM_WORLD.allgather(texts[0]))) == 1
+
+attempt(updates_holding, lambda rank: rank == 1)
+attempt(updates_free, lambda rank: rank != 0)
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("per_node", ["", "2"])
+def test_some_are_in_loops_in_checking_mode(tmp_path, per_node):
+    """Their updates are not compared, as the others' are: all get one error, and no cell is written."""
+    program = tmp_path / "program.py"
+    program.write_text(MIXED)
+    job = run_job("mpiexec", 3, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
+    assert (job.code, job.out.count("fine"), job.err) == (0, 3, ""), job

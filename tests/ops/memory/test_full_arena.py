@@ -109,5 +109,5 @@ def test_results_are_the_same(tmp_path, n, where, leave, environment):
     """``where``: the rank on which only ``leave`` bytes have room."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    job = run_job("mpiexec", n, program, where, leave, environment={"SPMD_GRID_TIMEOUT": "20", **environment})
+    job = run_job("mpiexec", n, program, where, leave, environment={"SPMD_GRID_TIMEOUT": "90", **environment})
     assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job

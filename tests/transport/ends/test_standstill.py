@@ -119,6 +119,7 @@ PROGRAM = """
 import sys
 import numpy as np
 import spmd_grid as sg
+from mpi4py import MPI
 
 way, odd = sys.argv[1], int(sys.argv[2])
 grid = sg.init_grid((2, 2), timeout=100)
@@ -143,6 +144,7 @@ for _ in range(5):
     for name in way.split(", "):
         if name != "recv":
             OPERATIONS[name]()
+MPI.COMM_WORLD.Barrier()  # an operation raises at its end if another process has found a standstill by then
 try:
     for operation in (first, second) if grid.rank != odd else (second, first):
         operation()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.jobs import needs_mpich, needs_mpiexec, run_job
+from support.patience import at_growing_scales
 
 import spmd_grid
 
@@ -17,21 +18,25 @@ if os.environ["PMI_RANK"] == "1":
 spec = importlib.util.spec_from_file_location("start", {str(START)!r})
 start = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(start)
-start._NOTICE_SECONDS, start._LEAST_LIMIT = 0.5, 3.0
+start._NOTICE_SECONDS, start._LEAST_LIMIT = map(float, sys.argv[2:])
 start.start_mpi()
 """
 
 
 @needs_mpich("Open MPI's launcher ends the job by itself")
 @pytest.mark.parametrize("code", [0, 1])
-def test_the_others_say_that_they_wait(tmp_path, code):
+@at_growing_scales(1, 4, 12)
+def test_the_others_say_that_they_wait(tmp_path, code, scale):
     program = tmp_path / "early.py"
     program.write_text(PROGRAM)
-    job = run_job("mpiexec", 3, program, str(code), environment={"SPMD_GRID_TIMEOUT": "1"})
+    notice, limit = 0.5 * scale, 3 * scale
+    words = str(code), str(notice), str(limit)
+    job = run_job("mpiexec", 3, program, *words, environment={"SPMD_GRID_TIMEOUT": "1"})
     # The end of the first ends the job.
-    assert job.code != 0 and "of 3 has waited for 3 s in MPI_Init" in job.err, job
+    assert job.code != 0 and f"of 3 has waited for {limit} s in MPI_Init" in job.err, job
     for rank in 0, 2:
-        assert f"rank {rank} of 3 has waited for 0.5 s in MPI_Init for other processes of the job; one" in job.err, job
+        waits = f"rank {rank} of 3 has waited for {notice:g} s in MPI_Init for other processes of the job; one"
+        assert waits in job.err, job
 
 
 WAYS = """

@@ -1,11 +1,10 @@
 """The arena of several processes: each reads the others' memory, and what goes wrong with one is known to all."""
 
-import os
-
 import numpy as np
 import pytest
 from support.arena_views import SHARED, address_of, bytes_at, check_array
 from support.jobs import run_job
+from support.mapped_files import KEEP_MAPS, shared_files
 
 import spmd_grid as sg
 from spmd_grid.transport.launch import current_world
@@ -144,7 +143,7 @@ def test_where_one_fails_all_go_on_without(tmp_path, what):
     assert report(run_mpi(tmp_path, 3, text + REPORT)) == ["0 0 0 0"] * 3
 
 
-LEFT_ALIVE = """
+LEFT_ALIVE = f"""
 import spmd_grid as sg
 from mpi4py import MPI
 comm = MPI.COMM_WORLD.Dup()
@@ -157,16 +156,16 @@ a.core[:] += 1
 assert (view == rank + 1).all()
 b = sg.zeros((1000, 1000), sg.Sharding(sg.init_grid((-1,)), [[0]]), sg.init_grid((-1,)))
 b.local[:] = 4
+{KEEP_MAPS.replace("grid.rank", "rank")}
 class Cycle: pass
 cycle = Cycle(); cycle.me, cycle.array = cycle, b.local
 """
 
 
 def test_arrays_outlive_their_world_and_the_program_ends_quietly(tmp_path):
-    before = set(os.listdir("/dev/shm"))
     done = run_mpi(tmp_path, 3, LEFT_ALIVE)
     assert (done.code, done.out, done.err) == (0, "", "")
-    assert not [name for name in {*os.listdir("/dev/shm")} - before if "spmd_grid" in name]
+    assert not [name for name in shared_files(tmp_path) if "spmd_grid" in name]
 
 
 FORK = """
