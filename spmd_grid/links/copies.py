@@ -6,6 +6,8 @@ memory at `memory_bandwidth`, as if what is found were drawn by chance:
 
     seconds per byte = part / cache_bandwidth + (1 - part) / memory_bandwidth,    part = cache_bytes / touched
 
+A run touches the arrays of all its steps, and of what crosses between nodes as many bytes again: the system's buffers.
+
 A processor's own cache is a level more: of what a run finds in the caches, `core_bytes` are copied in a process's own
 memory at `core_bandwidth`.  Processes that wait for one another by turns share it; one that waits for no other has it
 for itself as long as it runs, and more of the others: then those are `alone_bytes` and `alone_bandwidth`, and the

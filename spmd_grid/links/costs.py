@@ -325,9 +325,9 @@ def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
 
 def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
     """Seconds of copies and sums within nodes."""
-    k, p = crowd.on_node, crowd.members
-    gathers = name in ("all_gather", "gather", "scatter")
-    touched = n * (p + 1) if gathers else 2 * n
+    k, p, gathers = crowd.on_node, crowd.members, name in ("all_gather", "gather", "scatter")
+    crossing = sum(_crossing(name, n, crowd)) if crowd.nodes > 1 else 0.0  # what lies in the system's buffers
+    touched = (n * (p + 1) if gathers else 2 * n) + crossing / _carriers(name, crowd)
 
     def near(n_bytes: float) -> float:
         return near_seconds(links, n_bytes, crowd.processes, touched)
@@ -336,8 +336,8 @@ def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
         return copy_seconds(links, n_bytes, touched)
 
     waits = 2 * links.node_latency if k > 1 else 0.0
-    if gathers:
-        return waits + near(n * p)
+    if gathers:  # what comes from other nodes lands where it is to lie, but for an all_gather, which shares it
+        return waits + near(n * {"all_gather": p, "gather": k, "scatter": 1}[name])
     if name in ("all_reduce", "reduce"):
         return waits + near(n * (k - 1) / k) + near(n) + memory(2 * n)
     if name == "reduce_scatter":

@@ -41,7 +41,7 @@ _TAG = tag_of("blocking movements")
 _SMALL, _LEAST, _MOST = 8, 1 << 15, 1 << 19  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange; twice as long are several in a row, since buffers take the first at once
 _SMALL_ROUNDS, _IN_A_ROW, _BATCHES = 20, 16, 7
-_SPANS, _BATCHES_OF_SPAN = 2, 5  # of exchanges of many bytes, between measurements of memory
+_SPANS, _BATCHES_OF_SPAN = 2, 3  # of exchanges of many bytes, between measurements of memory
 _IN_FLIGHT = 2  # messages of many bytes at a time, as operations have them
 # By what factors bytes may be faster that go one way: as many of them again are handled where they go both ways, which
 # one process does all by itself; the processes of a node make way for one another besides.

@@ -114,8 +114,18 @@ class MemoryTimes:
     """The arrays of a team on which its memory is measured."""
 
     def __init__(self, team: Team):
-        self._team = team
-        self._source, self._target = (self._allocate(_sizes(team)[-1]) for _ in range(2))
+        self._team, sizes = team, _sizes(team)
+        source, target = (self._allocate(sizes[-1]) for _ in range(2))
+        self._line, *arrays = [_copy(source[:size], target[:size]) for size in (LINE_BYTES, *sizes)]
+        self._rest = self._met(self._line, team.most)
+        self._copies = [self._met(copy, team.most) for copy in arrays]
+        runs = source[: _APART * _RUNS * RUN_BYTES].reshape(_RUNS, -1)[:, :RUN_BYTES]
+        into = target[: _RUNS * RUN_BYTES]
+        self._alone = [_copy(runs, into.reshape(runs.shape)), _copy(source[: len(into)], into), *arrays]
+        self._reading: list[Callable[[], None]] = []
+        if team.seen:
+            seen = team.seen[(team.position + 1) % len(team.mates)][LINE_BYTES:]
+            self._reading = [self._met(_copy(seen, target[:SEEN_BYTES]), n) for n in (1, team.most)]
 
     def _allocate(self, n_bytes: int) -> np.ndarray:
         """Memory where arrays of operations lie, each page of it touched."""
@@ -128,32 +138,19 @@ class MemoryTimes:
         """Seconds: of Python code, a meeting in memory, a reading alone and of all, a copy of runs and of as many bytes
         at once, and of copies by size, with meetings and without.  Collective.
         """
-        team, sizes = self._team, _sizes(self._team)
-        line, *arrays = [_copy(self._source[:size], self._target[:size]) for size in (LINE_BYTES, *sizes)]
-        rest = team.steady_pace_of(self._met(line, team.most))
-        near = self._near(rest) if team.most > 1 else [0.0, 1.0, 1.0]
-        met = [self._copy_seconds(copy, team.most, rest) for copy in arrays]
-        runs = self._source[: _APART * _RUNS * RUN_BYTES].reshape(_RUNS, -1)[:, :RUN_BYTES]
-        target = self._target[: _RUNS * RUN_BYTES]
-        calls = [_copy(runs, target.reshape(runs.shape)), _copy(self._source[: len(target)], target), *arrays]
-        call = team.steady_pace_of(line)
-        alone = [_rest_of(team.steady_pace_of(each), call) for each in calls]
-        return [team.steady_pace_of(_python), *near, *alone[:2], *met, *alone[2:]]
+        pace_of = self._team.steady_pace_of
+        rest = pace_of(self._rest)  # of meetings and calls, as copies of a line show them
+        near = self._near(rest) if self._team.most > 1 else [0.0, 1.0, 1.0]
+        met = [_rest_of(pace_of(copy), rest) for copy in self._copies]
+        call = pace_of(self._line)
+        alone = [_rest_of(pace_of(copy), call) for copy in self._alone]
+        return [pace_of(_python), *near, *alone[:2], *met, *alone[2:]]
 
     def _near(self, rest: float) -> list[float]:
         team = self._team
-        mate = (team.position + 1) % len(team.mates)
         if not team.seen:
-            return self._near_by_messages(team.mates[mate])
-        copy = _copy(team.seen[mate][LINE_BYTES:], self._target[:SEEN_BYTES])
-        return [team.roll_seconds(), *[self._copy_seconds(copy, n, rest) for n in (1, team.most)]]
-
-    def _copy_seconds(self, copy: Callable[[], None], n_members: int, rest: float) -> float:
-        """Seconds of a copy that ``n_members`` of each node make after a meeting.
-
-        ``rest``: the seconds of meetings and calls, as copies of a line show them.
-        """
-        return _rest_of(self._team.steady_pace_of(self._met(copy, n_members)), rest)
+            return self._near_by_messages(team.mates[(team.position + 1) % len(team.mates)])
+        return [team.roll_seconds(), *[_rest_of(team.steady_pace_of(copy), rest) for copy in self._reading]]
 
     def _met(self, copy: Callable[[], None], n_members: int) -> Callable[[], None]:
         """A meeting, and a copy by ``n_members`` of each node."""

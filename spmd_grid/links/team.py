@@ -24,7 +24,7 @@ __all__ = ["LINE_BYTES", "SEEN_BYTES", "Team"]
 SEEN_BYTES, LINE_BYTES = 1 << 21, 64  # memory that the members of a node see of each other, behind a line of words
 
 _BATCH_SECONDS = 0.012
-_BATCHES, _STEADY_BATCHES = 5, 2
+_BATCHES = 5
 _ROLL_CALLS, _ROLL_BATCHES = 20, 20
 _NUMBER = -3  # of the wire, beside those of the group's meetings
 # As in exchange/agreement: how often a process that shares its core gives way before it sleeps, and for how long.
@@ -65,6 +65,7 @@ class Team:
         self.most = max(map(len, members))
         self.least = min(map(len, members))
         self._turn = 0  # of the node's meetings so far
+        self._rounds: dict[Callable[[], object], int] = {}  # of a batch, by call, as `steady_pace_of` has found them
         self._memory = comm.process.arena.allocate(SEEN_BYTES + LINE_BYTES, zeroed=True)
         self.seen = self._memory_of_mates()
         self._roll: np.ndarray | None = None
@@ -94,6 +95,7 @@ class Team:
     def close(self) -> None:
         """Returns once no process reads memory that is given back.  Collective."""
         self.comm.barrier()
+        self._rounds.clear()  # calls hold memory, and this team
         if self._wire is not None:
             self._wire.close()
 
@@ -138,11 +140,13 @@ class Team:
         ]
 
     def steady_pace_of(self, call: Callable[[], object]) -> float:
-        """As `pace_of`, in batches long enough for what keeps processors busy."""
-        rounds = 2
-        for _ in range(2):  # the first time, nodes that begin later than others count for much
-            rounds = max(2, ceil(_BATCH_SECONDS / self.pace_of(call, rounds, 1)))
-        return self.pace_of(call, rounds, _STEADY_BATCHES)
+        """As `pace_of`, in a batch long enough for what keeps processors busy; of as many calls when asked again."""
+        if call not in self._rounds:
+            rounds = 2
+            for _ in range(2):  # the first time, nodes that begin later than others count for much
+                rounds = max(2, ceil(_BATCH_SECONDS / self.pace_of(call, rounds, 1)))
+            self._rounds[call] = rounds
+        return self.pace_of(call, self._rounds[call], 1)
 
     # -- meetings of a node's members -------------------------------------------------------------------------------
 

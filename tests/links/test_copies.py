@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
+from spmd_grid.grid.layout import Layout
 from spmd_grid.links import copies as copies_module
 from spmd_grid.links import measure_memory
 from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
 from spmd_grid.links.measure_memory import fitted
 from spmd_grid.links.model import LinkModel
+from spmd_grid.reshard.planner.cost import chain_cost, step_cost
+from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_TO_ALL, Step
 
 MIB = 1 << 20
 # A MiB per second past the caches, ten in them; they hold 4 MiB of each process.
@@ -134,3 +137,18 @@ def step_seconds(source, target, side):
 def test_examples(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
+
+
+def test_caches_hold_a_part_of_all_that_a_run_touches():
+    """A step within nodes that follows one between them: alone it touches 2 MiB, which the caches hold."""
+    links = replace(CACHED, network_latency=0, network_bandwidth=1e99, cable_bandwidth=1e99, message_seconds=0)
+    blocks, crossed, rows = (sg.Sharding(GRID, split) for split in ([[0], [1]], [[], [1, 0]], [[0], []]))
+    shape = (1024, 512)  # a MiB of each process, and 2 MiB of each row
+    first, second = (Layout(each, shape) for each in (crossed, blocks))
+    steps = [Step(ALL_TO_ALL, first, second, (0,), (0, 1)), Step(ALL_GATHER, second, Layout(rows, shape), (1,), (1,))]
+    near = step_cost(steps[1], 8, links).seconds
+    assert near == pytest.approx(0.25)  # three copies of a MiB, one of which is half a copy
+    # 4 MiB of arrays, and half a MiB each way in the system's buffers: the caches hold four of five.
+    before = step_cost(steps[0], 8, links, 2 * MIB + MIB).seconds
+    slower = 0.8 / 10 + 0.2
+    assert chain_cost(steps, 8, links).seconds - before - links.call_seconds == pytest.approx(2.5 * slower)

@@ -62,15 +62,17 @@ def measure(
     batch_seconds: float = 3e-3,
     at_most_seconds: float = float("inf"),
     seed: int = 0,
+    trial_seconds: float = _TRIAL_SECONDS,
 ) -> Times[str]:
     """Time batches of all ``contenders`` in turns, ``rounds`` times, in an order shuffled from ``seed``.
 
     Collective.  A batch takes about ``batch_seconds``.  Stops early, after at least 5 rounds, once ``at_most_seconds``
-    have passed.
+    have passed.  ``trial_seconds``: of the trials that say how many calls are a batch; where ranks share cores, longer
+    than a rank's turn.
     """
     names = list(contenders)
     order = np.random.default_rng(seed)
-    calls = {name: calls_per_batch(comm, contenders[name], batch_seconds) for name in names}
+    calls = {name: calls_per_batch(comm, contenders[name], batch_seconds, trial_seconds) for name in names}
     taken = np.empty((len(names), rounds))
     end = time.perf_counter() + at_most_seconds
     with _no_collections():
@@ -124,11 +126,11 @@ def _batch_of_one(job: Callable[[], object]) -> Batch:
     return batch
 
 
-def calls_per_batch(comm: Ranks, batch: Batch, seconds: float) -> int:
+def calls_per_batch(comm: Ranks, batch: Batch, seconds: float, trial_seconds: float = _TRIAL_SECONDS) -> int:
     """Number of calls that take about ``seconds``, the same on all ranks.  Collective.  Also warms up."""
     batch(1)
     n = 1
-    while (taken := max(comm.allgather(_seconds(comm, batch, n)))) < _TRIAL_SECONDS:
+    while (taken := max(comm.allgather(_seconds(comm, batch, n)))) < trial_seconds:
         n *= 4
     for _ in range(2):  # first calls learn, and the first trial may have been disturbed
         batch(max(1, round(seconds * n / taken)))

@@ -26,7 +26,7 @@ __all__ = ["run_bench"]
 
 _SMALL_BYTES, _LEAST_BYTES, _MOST_BYTES = 4096, 1 << 18, 1 << 23
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
-_BATCH_SECONDS, _ROW_SECONDS = 0.02, 0.8
+_BATCH_SECONDS, _TRIAL_SECONDS, _ROW_SECONDS = 0.02, 0.01, 0.8
 _NAP = 1e-4  # seconds
 _TURNS, _MOST_MODELS = 3, 12  # of measurements after the first, the last two of disturbed rows alone
 
@@ -102,6 +102,6 @@ def _measure_row(
     side = max(24, int((n_bytes // 8) ** 0.5) // 24 * 24)
     trial = trial_of(named.case, grid, side, links)
     batches = {name: calls_of(call) for name, call in trial.calls.items()}
-    times = measure(comm, batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
+    times = measure(comm, batches, rounds, _BATCH_SECONDS, _ROW_SECONDS, trial_seconds=_TRIAL_SECONDS)
     medians = {name: times.median(name) for name in trial.calls}
     return LinksRow(named, trial.what, trial.n_bytes, trial.predicted, medians, change())

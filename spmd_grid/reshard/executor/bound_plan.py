@@ -12,6 +12,7 @@ from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.relay import RING_BYTES
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
+from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
@@ -23,6 +24,7 @@ from spmd_grid.reshard.executor.exchanges.carried_boxes import CarriedBoxes
 from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.executor.members import coords_of
+from spmd_grid.reshard.geometry.components import connected_within_node, is_searched
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.steps import Step
@@ -62,10 +64,25 @@ class BoundPlan:
         """One step ready to run, in the way that suits it: alike on all processes."""
         if self.plan.chunks > 1:
             return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
-        if is_native(part, comm, allows_memory(chosen_path())):
+        group = self._group_of(move)
+        if is_native(part, group, allows_memory(chosen_path())):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
         capacity = MOST_STAGED_BYTES // len(self.plan.run_steps)
-        return BoxExchange(move, self.plan.dtypes, comm, activity, capacity, bool(self._exchanges))
+        follows = bool(self._exchanges) or group is not comm  # the meeting of a run is one of ``comm``
+        return BoxExchange(move, self.plan.dtypes, group, activity, capacity, follows)
+
+    def _group_of(self, move: Redistribution) -> Communicator:
+        """The processes that take part in a step with this one.
+
+        Collective.  Of several steps between nodes, one that stays within them is the affair of those whom it connects:
+        they relay its boxes, as a plan of this step alone has them do.
+        """
+        comm, nodes = self._comm, self._comm.process.nodes
+        is_apart = len(self.plan.run_steps) > 1 and not comm.shares_objects and allows_memory(chosen_path())
+        if not is_apart or not is_searched(comm.processes, nodes):
+            return comm
+        part = connected_within_node(move, comm.processes[comm.rank], comm.processes, nodes)
+        return comm if part is None else self._grid.like(Grid((len(part),), ranks=part), "reshard").group((0,))
 
     def _fetched_copies(self, call: CollectiveCall) -> FetchedCopies | None:
         """Copies by the system that may take the place of a relay.  Collective; alike on all processes."""

@@ -8,7 +8,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["MOST_SEARCHED", "connected_processes", "is_searched"]
+__all__ = ["MOST_SEARCHED", "connected_processes", "connected_within_node", "is_searched"]
 
 # Among more processes, those that a plan connects are not looked for.
 MOST_SEARCHED = 256
@@ -52,6 +52,32 @@ def connected_processes(
                 break
             part = joined
     return tuple(sorted(part))
+
+
+def connected_within_node(
+    move: Redistribution, process: int, processes: Sequence[int], nodes: Sequence[int]
+) -> tuple[int, ...] | None:
+    """The members of ``processes`` that ``move`` connects with ``process``, itself included, in ascending order.
+
+    Plans only.  None, the same for all of them, where it connects any that are on several nodes.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> grid = Grid((2, 3))
+    >>> rows = Redistribution(Layout(Sharding(grid, [[0], [1]]), (6, 6)), Layout(Sharding(grid, [[0], []]), (6, 6)))
+    >>> connected_within_node(rows, 4, range(6), [0, 0, 0, 3, 3, 3])
+    (3, 4, 5)
+    >>> connected_within_node(rows, 4, range(6), [0, 0, 2, 3, 3, 3])
+    """
+    left, found = set(processes), set[int]()
+    while left:
+        part = _part_of([move], min(left), len(processes))
+        if len({nodes[member] for member in part}) > 1:
+            return None
+        if process in part:
+            found = part
+        left -= part
+    return tuple(sorted(found))
 
 
 def _part_of(moves: Sequence[Redistribution], process: int, most: int) -> set[int]:

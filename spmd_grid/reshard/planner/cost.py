@@ -53,11 +53,11 @@ class Cost(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
+def step_cost(step: Step, itemsize: int, links: LinkModel, beside: int = 0) -> Cost:
     """The cost of a step.
 
     Local; takes no longer for a million devices.  ``messages`` are those of a few devices, and not exact where replicas
-    share the work.
+    share the work.  ``beside``: bytes that a run touches besides those of the step, so that caches hold less of them.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> from spmd_grid.grid.layout import Layout
@@ -72,25 +72,26 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
         return chain_cost(parts, itemsize, links)
     source, target = (most_local(layout) * itemsize for layout in (step.source, step.target))
     if step.kind in (SLICE, MARK_PARTIAL):
-        return Cost(_slice_seconds(step, itemsize, target, links), 0, 0, source + target)
+        return Cost(_slice_seconds(step, itemsize, target, links, beside), 0, 0, source + target)
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
     link = links.between(step.source.grid, step.grid_axes) if step.grid_axes else _link_of(move, links)
     totals = step_totals(step, itemsize, links.node_size)
     received, sent = totals.most_received, totals.most_sent
     native = step.kind in NATIVE and not (link.in_node or is_listed(move, links))
     if native:
-        messages, seconds = _native(step, link, received, source + target, links, crosses_once(move, links))
-        seconds += copy_seconds(links, target, source + target)
+        touched = source + target + beside
+        messages, seconds = _native(step, link, received, touched, links, crosses_once(move, links))
+        seconds += copy_seconds(links, target, touched)
         return Cost(seconds, received, messages, source + target + source + received)
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
     buffers = source + received if step.kind in NATIVE else 2 * sent + received
-    touched = (source if messages else target) + max(target, stacked)
+    touched = (source if messages else target) + max(target, stacked) + beside
     if link.in_node and messages:
         processes = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links).on_node
-        seconds = seconds_within_node(move, (sent, received), (source, target), processes, links)
+        seconds = seconds_within_node(move, (sent, received), (source, target), beside, processes, links)
     elif not (messages or stacked):
-        seconds = _slice_seconds(step, itemsize, target, links)
+        seconds = _slice_seconds(step, itemsize, target, links, beside)
     else:  # what nothing is sent to make is a copy of the result, and a fold
         traffic = node_traffic(move, links, received, sent, messages) if messages else None
         packed = 0 if traffic is None else traffic.far if is_listed(move, links) else sent
@@ -99,13 +100,13 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     return Cost(seconds, received, messages, source + target + buffers + stacked)
 
 
-def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel) -> float:
+def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel, beside: int) -> float:
     """The seconds in which a process copies ``target`` bytes out of its own array, by the runs of the first device."""
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
     first = (0,) * step.target.grid.ndim
     box, own = move.kept_box(first), move.own_source(first)
     runs = 0 if box is None or own is None else runs_of(box, move.source_box(own), move.target_box(first))
-    return copy_seconds(links, target, 2 * target, alone=True) + run_starts(runs, target) * links.run_seconds
+    return copy_seconds(links, target, 2 * target + beside, alone=True) + run_starts(runs, target) * links.run_seconds
 
 
 def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:
@@ -153,11 +154,25 @@ def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
     """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local.
 
-    One step alone is compiled; several are moved by Python, which takes `call_seconds`.
+    One step alone is compiled; several are moved by Python, which takes `call_seconds`.  When a step comes again, the
+    caches hold a part of all that the run touches: the arrays of the other steps too, and, of what crosses between
+    nodes, what lies in the system's buffers.
     """
     parts = [part for step in steps for part in run_steps_of(step)]
-    found = _sum([step_cost(part, itemsize, links) for part in parts], parts, itemsize)
+    own = [(most_local(part.source) + most_local(part.target)) * itemsize for part in parts]
+    between = sum([most_local(part.source) for part in parts[1:]]) * itemsize  # arrays of two steps
+    touched = sum(own) - between + sum([_buffered(part, itemsize, links) for part in parts])
+    each = [step_cost(part, itemsize, links, touched - of_step) for part, of_step in zip(parts, own, strict=True)]
+    found = _sum(each, parts, itemsize)
     return found._replace(seconds=found.seconds + (links.call_seconds if len(parts) > 1 else 0.0))
+
+
+def _buffered(step: Step, itemsize: int, links: LinkModel) -> int:
+    """The bytes that a process sends and receives in a step between nodes."""
+    if step.kind in (SLICE, MARK_PARTIAL) or stays_within_nodes(step, itemsize, links):
+        return 0
+    totals = step_totals(step, itemsize, links.node_size)
+    return totals.most_sent + totals.most_received
 
 
 def _sum(costs: Sequence[Cost], steps: Sequence[Step], itemsize: int) -> Cost:

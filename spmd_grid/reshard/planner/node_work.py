@@ -59,12 +59,12 @@ def runs_of(box: Box, *arrays: Box) -> int:
 
 
 def seconds_within_node(
-    move: Redistribution, most: tuple[int, int], arrays: tuple[int, int], processes: int, links: LinkModel
+    move: Redistribution, most: tuple[int, int], arrays: tuple[int, int], beside: int, processes: int, links: LinkModel
 ) -> float:
     """The seconds of ``move`` on nodes of ``processes``.
 
     Plans only.  ``most``: bytes that any process sends, and receives; ``arrays``: those of its arrays, before and
-    after.  All wait before boxes are taken, and their owners afterwards.
+    after; ``beside``: those that a run touches besides.  All wait before boxes are taken, and their owners afterwards.
     """
     sent, received = most
     if max(move.source.grid.size, move.target.grid.size) <= _LISTED:
@@ -75,7 +75,8 @@ def seconds_within_node(
     steps = -(-max(work.sent for work in works) // _SLOT_BYTES) if packs else 0
     hands = 2 if any((work.sent > 0) != (work.received > 0) for work in works) else 1
     # The processes of a node share its caches.
-    touched = sum([min(sum(arrays), 2 * work.kept + work.sent + work.received) for work in works]) / len(works)
+    own = sum([min(sum(arrays), 2 * work.kept + work.sent + work.received) for work in works]) / len(works)
+    touched = own + beside
     each = [
         copy_seconds(links, work.kept - work.halved / 2 + work.sent * packs, touched)
         + near_seconds(links, work.received, processes, touched)

@@ -1,13 +1,14 @@
 """A plan's run takes those processes that the plan connects: which these are, and that it waits for no others."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.jobs import run_job
 
 import spmd_grid as sg
-from spmd_grid.reshard.geometry.components import connected_processes
+from spmd_grid.reshard.geometry.components import connected_processes, connected_within_node
 
 SHAPE = (12, 10)
 
@@ -37,7 +38,7 @@ def parts_by_hand(plan, n, nodes):
 
 @pytest.mark.parametrize("nodes", [(0,) * 8, tuple(range(8)), (0, 0, 2, 2, 4, 4, 6, 6), (0, 0, 0, 0, 0, 5, 5, 5)])
 def test_parts(nodes):
-    rng, grid, seen = random.Random(sum(nodes)), sg.Grid((2, 2, 2)), set()
+    rng, grid, seen, crossing = random.Random(sum(nodes)), sg.Grid((2, 2, 2)), set(), set()
     for _ in range(60):
         sides = []
         for _ in range(2):
@@ -49,7 +50,13 @@ def test_parts(nodes):
         expected = parts_by_hand(plan, 8, nodes)
         assert [connected_processes(plan.moves, process, range(8), nodes) for process in range(8)] == expected
         seen.add(len(set(expected)))
-    assert len(seen) > 2
+        for move in plan.moves:
+            parts = parts_by_hand(SimpleNamespace(moves=[move]), 8, nodes)
+            crosses = any(len({nodes[process] for process in part}) > 1 for part in parts)
+            found = [connected_within_node(move, process, range(8), nodes) for process in range(8)]
+            assert found == ([None] * 8 if crosses else parts)
+            crossing.add(crosses)
+    assert len(seen) > 2 and crossing == {False, max(nodes) > 0}
 
 
 PROGRAM = """
