@@ -33,6 +33,7 @@ __all__ = [
     "pause",
     "pointer",
     "post_message",
+    "same_words",
     "sleep_on",
     "start_messages",
     "store",
@@ -91,6 +92,15 @@ def _word(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
 def load(typingctx: Any, address: types.Type, slot: types.Type) -> Intrinsic:
     """The int64 at ``address + 8 * slot``."""
     return types.int64(types.int64, types.int64), lambda context, builder, _, args: builder.load(_word(builder, args))
+
+
+@inner
+def same_words(one: int, other: int, number: int) -> bool:
+    """Whether the words at two addresses are the same."""
+    for i in range(number):
+        if load(one, i) != load(other, i):
+            return False
+    return True
 
 
 @intrinsic

@@ -53,12 +53,13 @@ import numpy as np
 
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.links import sizes
 from spmd_grid.links.copies import copy_seconds, near_seconds
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
+from spmd_grid.transport.communicator import INLINE_BYTES
 
 __all__ = [
-    "LARGEST_BODY",
     "PRICED_OPERATIONS",
     "Crowd",
     "agreement_seconds",
@@ -83,16 +84,9 @@ PRICED_OPERATIONS = (
     "shift",
 )
 
-FRAME_ARRAY_BYTES = 128  # an array of this size travels with the headers
-LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # in small groups; as exchange/agreement/crossing_meeting.py has them
-_FEW_NODES = 8  # over which arrays are folded one node after the other
-_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
-_ROUND_BYTES, _ROUNDS = 1 << 18, 8  # of a crossing, as exchange/nodes/crossing.py has them
 # The time of a compiled call as a part of `call_seconds`: calls of 8 bytes of one rank take 0.3 to 0.5 us in bench ops,
 # where the Python code by which `call_seconds` is measured takes 18.
 _COMPILED = 1 / 40
-_FEW = 8  # members of a group up to which single messages are sent
-_MOST_CARRIED = 8  # messages of headers that a member sends to other nodes, as crossing_meeting.py has it
 
 
 class Crowd(NamedTuple):
@@ -201,7 +195,7 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     if crowd.nodes == 1:  # compiled code meets, and moves the arrays
         return links.node_latency + _COMPILED * links.call_seconds
     others = crowd.nodes - 1
-    if others <= _MOST_CARRIED * crowd.on_node:
+    if others <= sizes.MOST_CARRIED * crowd.on_node:
         near = 2 * links.node_latency if crowd.on_node > 1 else 0.0
         near += _COMPILED * links.call_seconds
         return near + links.network_latency + (-(-others // crowd.on_node) - 1) * links.message_seconds
@@ -253,9 +247,7 @@ def carried_seconds(links: LinkModel, crowd: Crowd, n_bytes: int, by_all: bool =
 
 def body_bytes(crowd: Crowd) -> int:
     """The bytes of the largest array that travels with the headers.  Plans only."""
-    if crowd.nodes == 1 or crowd.members > _FEW:
-        return FRAME_ARRAY_BYTES
-    return max(FRAME_ARRAY_BYTES, min(LARGEST_BODY, _MOST_TOGETHER // crowd.members**2))
+    return INLINE_BYTES if crowd.nodes == 1 else max(INLINE_BYTES, sizes.most_in_lines(crowd.members))
 
 
 def _crossing(name: str, n: int, crowd: Crowd) -> tuple[float, float]:
@@ -282,12 +274,12 @@ def _crossing(name: str, n: int, crowd: Crowd) -> tuple[float, float]:
 
 def _is_folded(name: str, crowd: Crowd) -> bool:
     """Whether arrays are folded from node to node."""
-    return name in ("all_reduce", "reduce", "reduce_scatter") and crowd.on_node > 1 and crowd.nodes <= _FEW_NODES
+    return name in ("all_reduce", "reduce", "reduce_scatter") and crowd.on_node > 1 and crowd.nodes <= sizes.FEW_NODES
 
 
 def _chunk_bytes(n: int, crowd: Crowd) -> float:
     """The bytes of the chunks of all lanes of a node, which travel together."""
-    return min(n, crowd.on_node * min(max(n / crowd.on_node / _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK))
+    return min(n, crowd.on_node * min(max(n / crowd.on_node / sizes.CHUNKS, sizes.LEAST_CHUNK), sizes.MOST_CHUNK))
 
 
 def _carriers(name: str, crowd: Crowd) -> int:
@@ -306,9 +298,9 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
         return 2, 2 * others
     if name == "broadcast":
         return _log2(crowd.nodes), _log2(crowd.nodes)
-    if name in ("all_gather", "gather", "scatter") and crowd.members > _FEW:
+    if name in ("all_gather", "gather", "scatter") and crowd.members > sizes.FEW_MEMBERS:
         return _log2(crowd.members), _log2(crowd.members)
-    if name in ("all_to_all", "gather", "scatter") and crowd.members <= _FEW:
+    if name in ("all_to_all", "gather", "scatter") and crowd.members <= sizes.FEW_MEMBERS:
         return 1, crowd.members - crowd.on_node
     return 1, 1 if name == "shift" else others
 
@@ -318,8 +310,8 @@ def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
     if _is_folded(name, crowd):
         chunks = -(-n // max(1, int(_chunk_bytes(n, crowd))))
         return chunks + (0 if name == "reduce_scatter" else 1)
-    if name in ("all_gather", "broadcast") and crowd.on_node > 1 and crowd.nodes <= _FEW_NODES:
-        return max(1, min(_ROUNDS, int(crossing / crowd.on_node) // _ROUND_BYTES))
+    if name in ("all_gather", "broadcast") and crowd.on_node > 1 and crowd.nodes <= sizes.FEW_NODES:
+        return max(1, min(sizes.CROSSING_ROUNDS, int(crossing / crowd.on_node) // sizes.CROSSING_ROUND_BYTES))
     return 1
 
 

@@ -26,18 +26,12 @@ from spmd_grid.exchange.agreement.meeting import array_in_frame
 from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES, NodeMeeting, read_locations
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.links.sizes import MOST_CARRIED, most_in_lines
 from spmd_grid.transport.communicator import INLINE_BYTES, Frames, tag_of
 from spmd_grid.transport.mismatch import mismatch
 from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CrossingMeeting", "carried_memory", "lines_cross_once"]
-
-# No member carries more messages than these.  More nodes are better met by MPI's own collectives: these take more
-# rounds, but fewer messages.
-_MOST_CARRIED = 8
-
-# All members get all arrays that travel in lines.  In large groups those that are small are sent to who needs them.
-_MOST_MEMBERS, _LARGEST_CARRIED, _MOST_TOGETHER = 8, at.LINE_ARRAY_BYTES, 1 << 17
 
 _MIRROR_BYTES = 2 * MEETING_LINE_BYTES
 _WORD_BYTES = 8
@@ -51,7 +45,7 @@ _NUMBER = -1  # of the wire, beside that of the node's own meeting
 
 def lines_cross_once(nodes: NodeMap) -> bool:
     """Whether no member has many messages to carry, if there is one for each pair of nodes.  Local."""
-    return 1 < len(nodes.nodes) <= 1 + _MOST_CARRIED * min(map(len, nodes.nodes))
+    return 1 < len(nodes.nodes) <= 1 + MOST_CARRIED * min(map(len, nodes.nodes))
 
 
 def carried_memory(nodes: NodeMap, member: int) -> int:
@@ -138,9 +132,7 @@ class CrossingMeeting(LineMeeting):
 
     @property
     def line_bytes(self) -> int:  # type: ignore[override]  # fewer in large groups
-        size = self.comm.size
-        carried = min(_LARGEST_CARRIED, _MOST_TOGETHER // size**2) if size <= _MOST_MEMBERS else 0
-        return max(INLINE_BYTES, carried)
+        return max(INLINE_BYTES, most_in_lines(self.comm.size))
 
     carried_bytes = line_bytes
 

@@ -18,6 +18,7 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.reduce.folds import STREAMED_FROM
 from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
+from spmd_grid.links.sizes import RELAY_SLOT_BYTES
 
 __all__ = [
     "AREA_ALIGNMENT",
@@ -35,7 +36,7 @@ __all__ = [
 
 
 # A relay's ring has slots, of which each step packs one.
-RING_BYTES, SLOT_BYTES = 1 << 20, 1 << 18
+RING_BYTES, SLOT_BYTES = 1 << 20, RELAY_SLOT_BYTES
 _SLOTS = RING_BYTES // SLOT_BYTES
 AREA_ALIGNMENT = 128  # bytes that no two writers share
 

@@ -17,12 +17,10 @@ import numpy as np
 
 from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
+from spmd_grid.links.sizes import CROSSING_ROUND_BYTES, CROSSING_ROUNDS
 from spmd_grid.transport.communicator import tag_of
 
 __all__ = ["Crossing"]
-
-# A crossing is cut into up to _ROUNDS rounds of at least _ROUND_BYTES, so that copies overlap with messages.
-_ROUND_BYTES, _ROUNDS = 1 << 18, 8
 
 _TAG = tag_of("blocking movements")
 
@@ -78,7 +76,7 @@ class Crossing:
         if not most:
             return 0
         fits = max(1, self._half - nodes.lanes * len(self._sources))  # rounding may add a cell per lane and node
-        wanted = min(_ROUNDS, most * self._dtype.itemsize // _ROUND_BYTES)
+        wanted = min(CROSSING_ROUNDS, most * self._dtype.itemsize // CROSSING_ROUND_BYTES)
         return max(-(-most // fits), wanted, 1)
 
     def _lane(self, source: int, lane: int) -> tuple[int, int]:

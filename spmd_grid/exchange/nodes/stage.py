@@ -8,6 +8,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.links.sizes import FEW_NODES
 from spmd_grid.transport.communicator import Communicator, Process
 
 __all__ = ["Stage", "stage_memory"]
@@ -18,7 +19,7 @@ _STAGE_BYTES, _LEAST_BYTES = 8 << 20, 1 << 16
 _PART = 16
 
 # On more nodes than these, MPI's own collectives are faster for arrays whose lanes are smaller than this.
-_FEW_NODES, _LARGE_LANE = 8, 1 << 14
+_LARGE_LANE = 1 << 14
 
 
 def stage_memory(process: Process, is_read: bool) -> np.ndarray | None:
@@ -66,7 +67,7 @@ class Stage:
         two nodes are large, since every carrier sends a message to every node.  Local.
         """
         nodes = self.nodes
-        return n_bytes > 0 and (len(nodes.nodes) <= _FEW_NODES or n_bytes >= _LARGE_LANE * len(nodes.node_of))
+        return n_bytes > 0 and (len(nodes.nodes) <= FEW_NODES or n_bytes >= _LARGE_LANE * len(nodes.node_of))
 
     def cells(self, member: int, start: int, n: int, dtype: np.dtype) -> np.ndarray:
         """``n`` cells from byte ``start`` of the stage of ``member``, of this node.  Local."""

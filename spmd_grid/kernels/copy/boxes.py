@@ -9,12 +9,11 @@ them (see ``streams``), decided once for all that a call copies.  Source and tar
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, load
 from spmd_grid.kernels.compiled import by_address, inner, pasted
+from spmd_grid.kernels.copy.planes import pairs, plane_of, words
 from spmd_grid.kernels.copy.streams import LINES_RUN, STREAM_PLANE, STREAM_RUN, line_rows, stream_rows
 from spmd_grid.kernels.copy.tables import ALWAYS, BY_LINES, BY_SIZE, FIXED_COLUMNS, NEVER, STREAM_FROM
 from spmd_grid.kernels.copy.tiles import turn_plane
@@ -27,61 +26,27 @@ EDGE = 8  # runs, of a tile each way
 PATTERN = 4096  # bytes to which a run that is repeated is doubled
 
 
-def _words(width: int) -> Callable[..., None]:
-    """Make the copy of a plane of runs of exactly ``width`` bytes."""
-
-    @inner
-    def plane(source: int, target: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
-        for i1 in range(n1):
-            for i0 in range(n0):
-                move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, width)
-
-    return plane
+_words_1, _words_2, _words_4, _words_8, _words_16 = map(words, (1, 2, 4, 8, 16))
+_pairs_2, _pairs_4, _pairs_8, _pairs_16, _pairs_32, _pairs_64 = map(pairs, (2, 4, 8, 16, 32, 64))
 
 
-def _pairs(width: int) -> Callable[..., None]:
-    """Make the copy of a plane of runs of ``width + 1`` to ``2 * width`` bytes: two words, which may overlap."""
-
-    @inner
-    def plane(source: int, target: int, last: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
-        for i1 in range(n1):
-            for i0 in range(n0):
-                s = source + i1 * s1 + i0 * s0
-                t = target + i1 * t1 + i0 * t0
-                move(s, t, width)
-                move(s + last, t + last, width)
-
-    return plane
-
-
-_words_1, _words_2, _words_4, _words_8, _words_16 = map(_words, (1, 2, 4, 8, 16))
-_pairs_2, _pairs_4, _pairs_8, _pairs_16, _pairs_32, _pairs_64 = map(_pairs, (2, 4, 8, 16, 32, 64))
-
-
+@plane_of
 @inner
-def _chunks(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
-    """Copy a plane of runs of more than 64 bytes: words of 64 bytes, the last of which may overlap."""
-    for i1 in range(n1):
-        for i0 in range(n0):
-            s = source + i1 * s1 + i0 * s0
-            t = target + i1 * t1 + i0 * t0
-            for at in range(0, run - 64, 64):
-                move(s + at, t + at, 64)
-            move(s + run - 64, t + run - 64, 64)
+def _chunks(source: int, target: int, run: int) -> None:
+    """Copy a run of more than 64 bytes: words of 64 bytes, the last of which may overlap."""
+    for at in range(0, run - 64, 64):
+        move(source + at, target + at, 64)
+    move(source + run - 64, target + run - 64, 64)
 
 
+@plane_of
 @inner
-def _rows(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
-    """Copy a plane of long runs: a memcpy each, or several for a very long one."""
-    for i1 in range(n1):
-        for i0 in range(n0):
-            s = source + i1 * s1 + i0 * s0
-            t = target + i1 * t1 + i0 * t0
-            left = run
-            while left > MEMCPY_MOST:
-                move(s, t, MEMCPY_MOST)
-                s, t, left = s + MEMCPY_MOST, t + MEMCPY_MOST, left - MEMCPY_MOST
-            move(s, t, left)
+def _rows(source: int, target: int, run: int) -> None:
+    """Copy a long run: by a memcpy, or several for a very long one."""
+    while run > MEMCPY_MOST:
+        move(source, target, MEMCPY_MOST)
+        source, target, run = source + MEMCPY_MOST, target + MEMCPY_MOST, run - MEMCPY_MOST
+    move(source, target, run)
 
 
 @pasted
@@ -90,29 +55,29 @@ def _runs(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int
     if run >= MEMCPY_FROM:
         _rows(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run == 8:
-        _words_8(source, target, n1, s1, t1, n0, s0, t0)
+        _words_8(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run == 4:
-        _words_4(source, target, n1, s1, t1, n0, s0, t0)
+        _words_4(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run == 16:
-        _words_16(source, target, n1, s1, t1, n0, s0, t0)
+        _words_16(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run == 2:
-        _words_2(source, target, n1, s1, t1, n0, s0, t0)
+        _words_2(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run == 1:
-        _words_1(source, target, n1, s1, t1, n0, s0, t0)
+        _words_1(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run > 128:
         _chunks(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run > 64:
-        _pairs_64(source, target, run - 64, n1, s1, t1, n0, s0, t0)
+        _pairs_64(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run > 32:
-        _pairs_32(source, target, run - 32, n1, s1, t1, n0, s0, t0)
+        _pairs_32(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run > 16:
-        _pairs_16(source, target, run - 16, n1, s1, t1, n0, s0, t0)
+        _pairs_16(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run > 8:
-        _pairs_8(source, target, run - 8, n1, s1, t1, n0, s0, t0)
+        _pairs_8(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run > 4:
-        _pairs_4(source, target, run - 4, n1, s1, t1, n0, s0, t0)
+        _pairs_4(source, target, run, n1, s1, t1, n0, s0, t0)
     else:
-        _pairs_2(source, target, run - 2, n1, s1, t1, n0, s0, t0)
+        _pairs_2(source, target, run, n1, s1, t1, n0, s0, t0)
 
 
 @inner

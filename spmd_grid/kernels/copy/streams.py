@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.copy.planes import plane_of
 from spmd_grid.kernels.copy.vectors import LINE, lines_moved, move
 
 __all__ = ["LINES_RUN", "STREAM_PLANE", "STREAM_RUN", "line_rows", "stream_rows"]
@@ -27,26 +28,21 @@ def _by_lines(streaming: bool) -> Callable[..., None]:
     move_lines, move_line = lines_moved(_LINES, streaming), lines_moved(1, streaming)
 
     @inner
-    def rows(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
-        for i1 in range(n1):
-            for i0 in range(n0):
-                s = source + i1 * s1 + i0 * s0
-                t = target + i1 * t1 + i0 * t0
-                end = t + run
-                before = -t % LINE
-                if before:
-                    move(s, t, before)
-                    s, t = s + before, t + before
-                while end - t >= _LINES * LINE:
-                    move_lines(s, t)
-                    s, t = s + _LINES * LINE, t + _LINES * LINE
-                while end - t >= LINE:
-                    move_line(s, t)
-                    s, t = s + LINE, t + LINE
-                if t < end:
-                    move(s, t, end - t)
+    def lines(source: int, target: int, run: int) -> None:
+        end, before = target + run, -target % LINE
+        if before:
+            move(source, target, before)
+            source, target = source + before, target + before
+        while end - target >= _LINES * LINE:
+            move_lines(source, target)
+            source, target = source + _LINES * LINE, target + _LINES * LINE
+        while end - target >= LINE:
+            move_line(source, target)
+            source, target = source + LINE, target + LINE
+        if target < end:
+            move(source, target, end - target)
 
-    return rows
+    return plane_of(lines)
 
 
 stream_rows, line_rows = _by_lines(True), _by_lines(False)

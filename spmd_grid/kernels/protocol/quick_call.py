@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numba  # noqa: F401 - imported first: see compiled.py
 
-from spmd_grid.kernels.address import load, store
+from spmd_grid.kernels.address import load, same_words, store
 from spmd_grid.kernels.array_object import DATA, DTYPE, FLAGS, NDIM, PLAIN, SHAPE, WRITEABLE
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
@@ -39,13 +39,7 @@ def _fits(head: int, known: int, thing: int) -> bool:
     needed = PLAIN | WRITEABLE if load(known, at.A_WRITTEN) else PLAIN
     if load(fields, DTYPE) != load(known, at.A_OBJECT) or load(fields, FLAGS) & needed != needed:
         return False
-    if load(fields, NDIM) & 0xFFFFFFFF != ndim:
-        return False
-    shape = load(fields, SHAPE)
-    for d in range(ndim):
-        if load(shape, d) != load(known, at.A_EXTENTS + d):
-            return False
-    return True
+    return load(fields, NDIM) & 0xFFFFFFFF == ndim and same_words(load(fields, SHAPE), known + 8 * at.A_EXTENTS, ndim)
 
 
 @inner

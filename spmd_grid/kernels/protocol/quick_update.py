@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numba  # noqa: F401 - imported first: see compiled.py
 
-from spmd_grid.kernels.address import load, store
+from spmd_grid.kernels.address import load, same_words, store
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.course import run_claimed
@@ -30,12 +30,8 @@ def _known_call(head: int, fields: int, number: int) -> int:
     """The address of the call of these fields; 0 if it is not known."""
     row = load(head, at.FIELDS_KNOWN)
     for _ in range(at.MOST_KNOWN):
-        if load(row, 0):
-            same = True
-            for f in range(number):
-                same = same and load(row, 1 + f) == load(fields, f)
-            if same:
-                return load(row, 0)
+        if load(row, 0) and same_words(row + 8, fields, number):
+            return load(row, 0)
         row += 8 * (1 + number)
     return 0
 

@@ -18,6 +18,7 @@ from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, view_of
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box, run_boxes
+from spmd_grid.links.sizes import CHUNKS
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, Parts
 from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
@@ -29,9 +30,6 @@ __all__ = ["CrossingFolding", "FoldedBox"]
 # Arrays of at most this many pieces keep their schedules, this many of them.  Buffers are at least this large: smaller
 # ones are not kept, and a schedule is bound to its buffer.
 _KEPT_PIECES, _MOST_SCHEDULES, _LEAST_BUFFER = 4, 16, 1 << 16
-
-
-_CHUNKS = 8  # of a lane: Python begins each
 
 
 class FoldedBox(NamedTuple):
@@ -89,7 +87,7 @@ class CrossingFolding:
             at += stop - start
 
     def _chunks(self, piece: int) -> Iterator[Chunk]:
-        return chunks_of(self._bounds(piece), self._stage.nodes.lanes, self._dtype.itemsize, _CHUNKS)
+        return chunks_of(self._bounds(piece), self._stage.nodes.lanes, self._dtype.itemsize, CHUNKS)
 
     def _put(self, x: np.ndarray, piece: int) -> None:
         """Copy this member's cells of a piece to its stage."""

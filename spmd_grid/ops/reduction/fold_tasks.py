@@ -12,11 +12,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from spmd_grid.exchange.nodes.fold_course import FoldCourse
 from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.links.sizes import LEAST_CHUNK, MOST_CHUNK
 
 __all__ = ["Chunk", "FoldTask", "Positions", "chunks_of", "tasks_of"]
-
-# Chunks are as small as pays: a message of the least size takes as long to begin as to send.
-_LEAST_CHUNK, _MOST_CHUNK = 1 << 14, 1 << 18
 
 # A carrier waits for a chunk from the next node once it has folded this number of chunks more.
 _AHEAD = 2
@@ -70,7 +68,7 @@ def chunks_of(bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize:
     for part, start, stop, at in bounds:
         n = stop - start
         lane_bytes = -(-n // lanes) * itemsize
-        most = min(max(lane_bytes // chunks, _LEAST_CHUNK), _MOST_CHUNK)
+        most = min(max(lane_bytes // chunks, LEAST_CHUNK), MOST_CHUNK)
         count = -(-lane_bytes // most)
         for lane in range(lanes):
             first, last = n * lane // lanes, n * (lane + 1) // lanes

@@ -18,6 +18,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.links.costs import each_way
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
+from spmd_grid.links.sizes import FEW_NODES, FEW_SHARING
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.reshard.geometry.node_pieces import pieces_to_node
 from spmd_grid.typing import MultiIndex
@@ -25,7 +26,6 @@ from spmd_grid.typing import MultiIndex
 __all__ = ["NodeTraffic", "crosses_once", "node_traffic", "devices_of_nodes", "is_listed", "probes"]
 
 _ALL_DEVICES = 64  # of grids up to this size, all messages are listed
-_FEW_PROCESSES, _FEW_NODES = 256, 8  # of exchanges in which pieces cross once: see exchanges/node_sharing.py
 _MOST_DEVICES, _MOST_PIECES = 16, 1 << 14  # of a node, and of all that are listed together
 
 
@@ -75,11 +75,11 @@ def node_traffic(move: Redistribution, links: LinkModel, received: int, sent: in
 
 def crosses_once(move: Redistribution, links: LinkModel) -> bool:
     """Whether what several processes of a node need crosses to it once: as the executor has it.  Plans only."""
-    if not links.shares_nodes or links.axes or move.source.grid.size + move.target.grid.size > 2 * _FEW_PROCESSES:
+    if not links.shares_nodes or links.axes or move.source.grid.size + move.target.grid.size > 2 * FEW_SHARING:
         return False
     processes = _processes(move)
     nodes = {links.node_of(process) for process in processes}
-    return len(nodes) < len(processes) <= _FEW_PROCESSES and len(nodes) <= _FEW_NODES
+    return len(nodes) < len(processes) <= FEW_SHARING and len(nodes) <= FEW_NODES
 
 
 def is_listed(move: Redistribution, links: LinkModel) -> bool:

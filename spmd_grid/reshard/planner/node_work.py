@@ -19,13 +19,13 @@ from typing import NamedTuple
 from spmd_grid.grid.box import Box
 from spmd_grid.links.copies import copy_seconds, near_bandwidth, near_seconds, run_starts
 from spmd_grid.links.model import LinkModel
+from spmd_grid.links.sizes import MOST_RELAYED_BOX, RELAY_SLOT_BYTES
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 
 __all__ = ["runs_of", "seconds_within_node"]
 
 _LISTED = 64  # devices of a grid
-_PACKED_FROM, _LARGEST_PACKED = 1 << 14, 1 << 22  # bytes of boxes that are packed
-_SLOT_BYTES = 1 << 18  # that a step packs, for all receivers together; as exchange/agreement/relay.py has it
+_PACKED_FROM = 1 << 14  # bytes of boxes
 
 
 class _Work(NamedTuple):
@@ -71,8 +71,8 @@ def seconds_within_node(
         works, largest = _listed(move, links)
     else:
         works, largest = [_Work(0, max(0, arrays[1] - received), sent, received, 0, 0)] * processes, sent
-    packs = _PACKED_FROM < largest <= _LARGEST_PACKED
-    steps = -(-max(work.sent for work in works) // _SLOT_BYTES) if packs else 0
+    packs = _PACKED_FROM < largest <= MOST_RELAYED_BOX
+    steps = -(-max(work.sent for work in works) // RELAY_SLOT_BYTES) if packs else 0
     hands = 2 if any((work.sent > 0) != (work.received > 0) for work in works) else 1
     # The processes of a node share its caches.
     own = sum([min(sum(arrays), 2 * work.kept + work.sent + work.received) for work in works]) / len(works)
@@ -117,7 +117,7 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     processes = {*held, *received}
     own = {process: kept[process].size if process in kept else 0 for process in processes}
     largest = max([piece.box.size for piece in taken], default=0) * size
-    packs = _PACKED_FROM < largest <= _LARGEST_PACKED
+    packs = _PACKED_FROM < largest <= MOST_RELAYED_BOX
     works = []
     for p in sorted(processes):
         halved = min(own[p], again[p]) if packs else 0

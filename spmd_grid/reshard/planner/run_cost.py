@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from spmd_grid.grid.layout import Layout
+from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.links.copies import copy_seconds
 from spmd_grid.links.costs import (
-    LARGEST_BODY,
     Crowd,
     agreement_seconds,
     body_bytes,
@@ -32,7 +32,7 @@ __all__ = ["may_be_carried", "run_seconds"]
 
 def may_be_carried(source: Layout, itemsize: int, links: LinkModel) -> bool:
     """Whether arrays of ``source`` are so small that they may travel with headers, between known nodes.  Plans only."""
-    return links.cable_bandwidth is not None and most_local(source) * itemsize <= LARGEST_BODY
+    return links.cable_bandwidth is not None and most_local(source) * itemsize <= at.LINE_ARRAY_BYTES
 
 
 def run_seconds(

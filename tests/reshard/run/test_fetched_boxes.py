@@ -73,7 +73,7 @@ def made(grid, like, kind):
 
 def body(monkeypatch, case, kinds, are_fetched, turns=2):
     """Check a case, of which runs are fetched: all or none."""
-    monkeypatch.setattr(relayed_boxes, "_READ_IF_NEAR", 1 << 12)
+    monkeypatch.setattr(relayed_boxes, "MOST_RELAYED_BOX", 1 << 12)
     monkeypatch.setattr(fetched_copies, "_LEAST_RUN", 1 << 10)
     counts = []
     copies, fetches = in_meeting(lambda grid: counts.append(check_case(grid, case, turns, kinds)), monkeypatch)
@@ -107,7 +107,7 @@ def test_both_ways(spmd, monkeypatch, n):
         )
         assert copies >= TRIES if fetches and chosen_path() == "auto" else not copies
 
-    monkeypatch.setattr(relayed_boxes, "_READ_IF_NEAR", 1 << 12)
+    monkeypatch.setattr(relayed_boxes, "MOST_RELAYED_BOX", 1 << 12)
     monkeypatch.setattr(fetched_copies, "_LEAST_RUN", 1 << 10)
     spmd(n, both)
 
@@ -115,7 +115,7 @@ def test_both_ways(spmd, monkeypatch, n):
 @pytest.mark.parametrize("n", [2, 3])
 def test_short_runs(spmd, monkeypatch, n):
     def short():
-        monkeypatch.setattr(relayed_boxes, "_READ_IF_NEAR", 1 << 12)
+        monkeypatch.setattr(relayed_boxes, "MOST_RELAYED_BOX", 1 << 12)
         copies, _ = in_meeting(lambda grid: check_case(grid, "short runs", 1, [("plain", "plain")]), monkeypatch)
         assert not copies
 
@@ -140,7 +140,7 @@ def test_in_place(spmd, monkeypatch, n):
         assert not copies
 
     monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
-    monkeypatch.setattr(relayed_boxes, "_READ_IF_NEAR", 1 << 12)
+    monkeypatch.setattr(relayed_boxes, "MOST_RELAYED_BOX", 1 << 12)
     spmd(n, run)
 
 

@@ -136,7 +136,7 @@ class BoxExchange:
             return None
         if meeting.most(int(self._folds)):
             return RelayedFolds.of(comm, meeting, boxes, self._dtypes[0], self._kind)
-        return RelayedBoxes(comm, meeting, boxes.gives, boxes.takes, self._itemsize)
+        return RelayedBoxes(comm, meeting, boxes, self._itemsize)
 
     def _agree_on_rounds(
         self, gives: list[tuple[int, Cells]], takes: list[Taken], stacked: int, capacity: int

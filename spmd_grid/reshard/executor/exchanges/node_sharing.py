@@ -11,6 +11,7 @@ from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.cells import Cells
+from spmd_grid.links.sizes import FEW_NODES, FEW_SHARING
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.geometry.node_pieces import NodePieces, Shared, pieces_to_node
@@ -19,10 +20,6 @@ from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["NodeSharing", "few_nodes"]
-
-# In larger groups, and over more nodes, it takes longer to list what all members of all nodes need, and to send it
-# node by node, than MPI's own collectives, which are logarithmic, take.
-_MOST_MEMBERS, _MOST_NODES = 256, 8
 
 Copies: TypeAlias = tuple[list[tuple[int, Cells]], list[Taken]]  # by member: cells given, and cells taken
 
@@ -35,7 +32,7 @@ def few_nodes(comm: Communicator) -> NodeMap | None:
     if comm.shares_memory or not allows_memory(chosen_path()):
         return None
     stage = meeting_of(comm).stage
-    if stage is None or comm.size > _MOST_MEMBERS or len(stage.nodes.nodes) > _MOST_NODES:
+    if stage is None or comm.size > FEW_SHARING or len(stage.nodes.nodes) > FEW_NODES:
         return None
     return stage.nodes
 

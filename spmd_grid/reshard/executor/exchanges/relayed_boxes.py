@@ -20,41 +20,34 @@ from spmd_grid.exchange.agreement.relay import (
     area_of,
     has_areas,
 )
-from spmd_grid.exchange.channel.copy_table import Taken, c_strides
+from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.copy.tables import STREAM_FROM
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.links.sizes import MOST_RELAYED_BOX
+from spmd_grid.reshard.executor.exchanges.local_boxes import LocalBoxes
 from spmd_grid.transport.communicator import Communicator
 
 __all__ = ["RelayedBoxes"]
 
 _MOST_PROGRAMS = 16
 
-# Between near processors, boxes of at least this size are read out of the sender's array, if it can be read.
-_READ_IF_NEAR = 1 << 22
-
 
 class RelayedBoxes:
     """One exchange of boxes of one array, from members to members of ``comm`` that share memory.
 
-    Collective over these when made.  ``gives``: (member, cells), for each member in the order in which it lists them;
-    ``takes``: those from this process too.  ``areas``: in each slot; by default one for each other member.
+    Collective over these when made.  ``boxes``: those of this process, which it gives to each member in the order in
+    which that one lists them.  ``areas``: in each slot; by default one for each other member.
     """
 
     def __init__(
-        self,
-        comm: Communicator,
-        meeting: MemoryMeeting,
-        gives: Sequence[tuple[int, Cells]],
-        takes: Sequence[Taken],
-        itemsize: int,
-        areas: int | None = None,
+        self, comm: Communicator, meeting: MemoryMeeting, boxes: LocalBoxes, itemsize: int, areas: int | None = None
     ):
         self.meeting, self._me, self._itemsize = meeting, comm.rank, itemsize
         self._number = meeting.next_number()
-        self._gives = [(member, cells) for member, cells in gives if member != comm.rank]
-        self._takes = takes
+        self._gives = [(member, cells) for member, cells in boxes.gives if member != comm.rank]
+        self._takes = boxes.takes
         areas = areas or comm.size - 1
         self._fits = itemsize > 0 and has_areas(comm.size, itemsize)
         largest = meeting.most(max([prod(cells.shape) for _, cells in self._gives], default=0))
@@ -82,14 +75,14 @@ class RelayedBoxes:
         if self.is_certain:
             self.meeting.count_relay()
             return True
-        if not self._fits or self._largest_bytes <= _READ_IF_NEAR:
+        if not self._fits or self._largest_bytes <= MOST_RELAYED_BOX:
             return False
-        return self.meeting.better_relayed(self._largest_bytes, are_readable(), _READ_IF_NEAR, self._number)
+        return self.meeting.better_relayed(self._largest_bytes, are_readable(), MOST_RELAYED_BOX, self._number)
 
     @cached_property
     def is_certain(self) -> bool:
         """Whether boxes are relayed at any distance; alike on all.  Collective at its first use."""
-        fits = self._fits and 0 < self._largest_bytes <= _READ_IF_NEAR
+        fits = self._fits and 0 < self._largest_bytes <= MOST_RELAYED_BOX
         return fits and self.meeting.rings() is not None
 
     def run(self, x: np.ndarray, result: np.ndarray) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.relay import RelayProgram, Rings
-from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.cells import Cells
@@ -34,13 +33,12 @@ class RelayedFolds(RelayedBoxes):
         self,
         comm: Communicator,
         meeting: MemoryMeeting,
-        gives: Sequence[tuple[int, Cells]],
-        takes: Sequence[Taken],
+        boxes: LocalBoxes,
         dtype: np.dtype,
         kind: ReductionKind,
         own_in_ring: bool,
     ):
-        super().__init__(comm, meeting, gives, takes, dtype.itemsize, comm.size if own_in_ring else comm.size - 1)
+        super().__init__(comm, meeting, boxes, dtype.itemsize, comm.size if own_in_ring else None)
         self._fold, self._own_in_ring, self._size = kernels.fold_address(kind.name, dtype), own_in_ring, comm.size
 
     @classmethod
@@ -56,7 +54,7 @@ class RelayedFolds(RelayedBoxes):
         compiled = kind.elementwise and not kind.is_average and kernels.supports(dtype, kind.name)
         if not compiled or meeting.most(int(not _are_whole(boxes))):
             return None
-        return cls(comm, meeting, boxes.gives, boxes.takes, dtype, kind, bool(meeting.most(int(in_ring))))
+        return cls(comm, meeting, boxes, dtype, kind, bool(meeting.most(int(in_ring))))
 
     @property
     def packs_first(self) -> bool:

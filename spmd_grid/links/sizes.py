@@ -1,0 +1,56 @@
+"""The sizes by which arrays are cut and ways are chosen: for the code that moves arrays, and for its prices."""
+
+from __future__ import annotations
+
+from spmd_grid.kernels.protocol import slots as at
+
+__all__ = [
+    "CHUNKS",
+    "CROSSING_ROUNDS",
+    "CROSSING_ROUND_BYTES",
+    "FEW_MEMBERS",
+    "FEW_NODES",
+    "FEW_SHARING",
+    "LEAST_CHUNK",
+    "MOST_CARRIED",
+    "MOST_CHUNK",
+    "MOST_RELAYED_BOX",
+    "RELAY_SLOT_BYTES",
+    "most_in_lines",
+]
+
+# -- within a node -------------------------------------------------------------------------------------------------
+
+RELAY_SLOT_BYTES = 1 << 18  # of a ring, which a step of a relay packs, for all receivers together
+MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie
+
+# -- between nodes -------------------------------------------------------------------------------------------------
+
+# In larger groups fewer, larger messages are faster than one from each member to each, and arrays do not travel with
+# the headers: all members would get all of them.
+FEW_MEMBERS = 8
+_MOST_TOGETHER = 1 << 17
+
+# No member carries more messages of headers than these.  More nodes are better met by MPI's own collectives: these take
+# more rounds, but fewer messages.
+MOST_CARRIED = 8
+
+# Over more nodes and members it takes longer to move arrays node by node, and to list what all members of all nodes
+# need, than MPI's own collectives, which are logarithmic, take.
+FEW_NODES, FEW_SHARING = 8, 256
+
+# A crossing is cut into up to eight rounds of at least this size, so that copies overlap with messages.
+CROSSING_ROUND_BYTES, CROSSING_ROUNDS = 1 << 18, 8
+
+# The lane of a fold is cut into chunks, which are as small as pays: a message of the least size takes as long to begin
+# as to send.  Python begins each of eight.
+LEAST_CHUNK, MOST_CHUNK, CHUNKS = 1 << 14, 1 << 18, 8
+
+
+def most_in_lines(members: int) -> int:
+    """The bytes of the largest array that travels with the headers of a group that spans nodes.  Plans only.
+
+    >>> [most_in_lines(members) for members in (2, 5, 6, 8, 9)]
+    [4096, 4096, 3640, 2048, 0]
+    """
+    return min(at.LINE_ARRAY_BYTES, _MOST_TOGETHER // members**2) if members <= FEW_MEMBERS else 0
