@@ -107,7 +107,7 @@ class _Member:
         if root == self.rank:
             self._set(pieces, {ahead_at.LENT: 1, ahead_at.STEPS: int(in_pieces)})
         else:
-            self._set(pieces, {ahead_at.TAKES: 1})
+            self._set(pieces, {ahead_at.TAKES: 1, ahead_at.LAST_READ: 1})
         return pieces
 
     def _set(self, base: int, values: dict[int, int]) -> None:

@@ -7,7 +7,7 @@ from support.protocols.weakenings import READS, RULES, noticed, weakenings, with
 
 LINES = {("_post", RELEASE, "weak"): READS, ("_wait", WAIT, "weak"): READS, ("_wait", WAIT, "left out"): READS}
 # Arrays and memory that others read are written again only once they have.
-LENT = {("end_ahead", RELEASE, "weak"): READS, ("end_ahead", WAIT, "weak"): RULES}
+LENT = {("say_done", RELEASE, "weak"): READS, ("end_ahead", WAIT, "weak"): RULES}
 LENT |= {("end_ahead", WAIT, "left out"): READS}
 FOUND = {("_reaches", WAIT, "weak"): READS, ("_reaches", WAIT, "left out"): READS}
 NEEDED = {

@@ -4,6 +4,8 @@ A program has *steps* and *takes*.  A step waits for pieces from other nodes, fo
 memory, which the others of its node see, sends pieces on, and says in a word how many are there.  A take copies a piece
 that a member of the node has made or received, or cells of its array, to the result, once that word or the member's
 line says so.  Takes are made while messages travel.  A step, or a take, that has to wait holds up those after it.
+*Departures* are steps that wait for nothing.  A member that also receives pieces makes some of them first, then one for
+each piece that has come, or when it has waited for some time: all members come to send and to receive from the start.
 
 Before a member receives the first piece of another node, or takes anything, it compares the number of the run and its
 key with all from which it gets something: other nodes send them ahead of their pieces, in a message of their own.
@@ -29,7 +31,9 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import look_around
 
-__all__ = ["done_word", "finish_sends", "go_by_pieces"]
+__all__ = ["done_word", "finish_sends", "go_by_pieces", "say_done"]
+
+_LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
 
 
 @inner
@@ -47,6 +51,14 @@ def _line(state: int, member: int, number: int) -> int:
 def done_word(state: int, member: int) -> int:
     """The address of the word in which a member says up to which run it has read all large arrays and pieces."""
     return load(state, ahead_at.BLOCKS + member) + ahead_at.LINES * load(state, at.LINE_BYTES)
+
+
+@inner
+def say_done(state: int, number: int) -> None:
+    """Say that this member has read all that it reads of others of its node in this run."""
+    word = done_word(state, load(state, at.MEMBER))
+    store_release(word, number)  # after the loads of what others have posted and made
+    wake(state, word)
 
 
 @inner
@@ -116,8 +128,8 @@ def _arrive(run: int, program: int, pieces: int, state: int, number: int) -> int
 
 
 @inner
-def _work(run: int, pieces: int, row: int, x: int) -> None:
-    """Fold and pack what a step folds and packs."""
+def _make(run: int, program: int, pieces: int, row: int, x: int) -> int:
+    """Fold, pack and send what a step does: FINE or CUT."""
     first, last = load(row, ahead_at.FIRST_INPUT), load(row, ahead_at.LAST_INPUT)
     if first < last:
         folded = load(pieces, ahead_at.FOLDED)
@@ -131,6 +143,27 @@ def _work(run: int, pieces: int, row: int, x: int) -> None:
     if first < last:
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
         copy_at(load(run, at.RUN_COPY), table, columns, first, last, x, load(pieces, ahead_at.MEMORY), 0)
+    for i in range(load(row, ahead_at.FIRST_LEAVE), load(row, ahead_at.LAST_LEAVE)):
+        leave = load(pieces, ahead_at.LEAVE_ROWS) + 8 * ahead_at.LEAVE_WORDS * i
+        handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS) + i)
+        peer, n_bytes = load(leave, ahead_at.LEAVE_PEER), load(leave, ahead_at.LEAVE_BYTES)
+        if not begin_message(program, load(program, ahead_at.ISEND), peer, _position(run, leave), n_bytes, handle):
+            return at.CUT
+        store(pieces, ahead_at.BEGUN, i + 1)
+    return at.FINE
+
+
+@inner
+def _depart(run: int, program: int, pieces: int, x: int, tries: int) -> int:
+    """Make the next departure, if it is its turn: FINE, OTHERS or CUT."""
+    departed, step, steps = load(pieces, ahead_at.DEPARTED), load(pieces, ahead_at.STEP), load(pieces, ahead_at.STEPS)
+    if departed == load(pieces, ahead_at.DEPARTURES):
+        return at.OTHERS
+    if step < steps and departed >= step + _LEAD and tries < _PATIENCE:
+        return at.OTHERS
+    store(pieces, ahead_at.DEPARTED, departed + 1)
+    row = load(pieces, ahead_at.STEP_ROWS) + 8 * ahead_at.STEP_WORDS * (steps + departed)
+    return _make(run, program, pieces, row, x)
 
 
 @inner
@@ -145,16 +178,10 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) 
         code = _arrive(run, program, pieces, state, number)
         if code == at.FINE:
             code = have_come(state, _handle(program, pieces, first), last - first)
+    if code == at.FINE:
+        code = _make(run, program, pieces, row, x)
     if code != at.FINE:
         return code
-    _work(run, pieces, row, x)
-    for i in range(load(row, ahead_at.FIRST_LEAVE), load(row, ahead_at.LAST_LEAVE)):
-        leave = load(pieces, ahead_at.LEAVE_ROWS) + 8 * ahead_at.LEAVE_WORDS * i
-        handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS) + i)
-        peer, n_bytes = load(leave, ahead_at.LEAVE_PEER), load(leave, ahead_at.LEAVE_BYTES)
-        if not begin_message(program, load(program, ahead_at.ISEND), peer, _position(run, leave), n_bytes, handle):
-            return at.CUT
-    store(pieces, ahead_at.BEGUN, load(row, ahead_at.LAST_LEAVE))
     store(pieces, ahead_at.STEP, step + 1)
     if load(row, ahead_at.MADE):
         word = _made_word(state, load(state, at.MEMBER))
@@ -177,16 +204,19 @@ def _take(run: int, program: int, pieces: int, state: int, number: int, out: int
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
         first, last = load(row, ahead_at.TAKE_FIRST), load(row, ahead_at.TAKE_LAST)
         copy_at(load(run, at.RUN_COPY), table, columns, first, last, _position(run, row), out, 0)
-        store(pieces, ahead_at.TAKE, load(pieces, ahead_at.TAKE) + 1)
+        taken = load(pieces, ahead_at.TAKE) + 1
+        store(pieces, ahead_at.TAKE, taken)
+        if taken == load(pieces, ahead_at.LAST_READ):
+            say_done(state, number)
     return code
 
 
 @inner
-def _advance(run: int, program: int, pieces: int, state: int, number: int, x: int, out: int) -> int:
-    """Make a step or a take: FINE, OTHERS if neither can be made yet, or an error."""
-    step, code = load(pieces, ahead_at.STEP), at.OTHERS
+def _advance(run: int, program: int, pieces: int, state: int, number: int, x: int, out: int, tries: int) -> int:
+    """Make a departure, a step or a take: FINE, OTHERS if none can be made yet, or an error."""
+    step, code = load(pieces, ahead_at.STEP), _depart(run, program, pieces, x, tries)
     has_steps = step < load(pieces, ahead_at.STEPS)
-    if has_steps:
+    if code == at.OTHERS and has_steps:
         code = _step(run, program, pieces, state, number, x)
     if code == at.OTHERS and load(pieces, ahead_at.TAKE) < load(pieces, ahead_at.TAKES):
         code = _take(run, program, pieces, state, number, out)
@@ -231,12 +261,14 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
             store(message, 1, load(program, ahead_at.KEY))
         if not begin_messages(program, load(program, ahead_at.ISEND), rows, count, requests(program, 1)):
             return at.CUT
-        for word in (ahead_at.STEP, ahead_at.TAKE, ahead_at.BEGUN):
+        for word in (ahead_at.STEP, ahead_at.TAKE, ahead_at.BEGUN, ahead_at.DEPARTED):
             store(pieces, word, 0)
+        if load(pieces, ahead_at.LAST_READ) == 0:
+            say_done(state, number)
         store(program, ahead_at.SENT, number)
     tries = 0
     while True:
-        code = _advance(run, program, pieces, state, number, x, out)
+        code = _advance(run, program, pieces, state, number, x, out, tries)
         if code == at.FINE:
             tries = 0
         elif code != at.OTHERS:

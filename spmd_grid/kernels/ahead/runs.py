@@ -19,7 +19,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 from spmd_grid.kernels.address import copy_at, load, load_acquire, store, store_release
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.ahead.messages import begin_messages, compare, finish_messages, requests, take_messages
-from spmd_grid.kernels.ahead.pieces import done_word, finish_sends, go_by_pieces
+from spmd_grid.kernels.ahead.pieces import done_word, finish_sends, go_by_pieces, say_done
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
@@ -189,8 +189,7 @@ def end_ahead(program: int, patient: bool) -> int:
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
     number, rank, code = load(state, at.EPOCH), load(state, at.MEMBER), at.FINE
     if pieces and load_acquire(done_word(state, rank)) != number:
-        store_release(done_word(state, rank), number)  # after the loads of what others have posted and made
-        wake(state, done_word(state, rank))
+        say_done(state, number)
     if load(program, ahead_at.SENDS):
         code = finish_messages(state, requests(program, 1), load(program, ahead_at.SENDS), 1, patient)
     if not pieces or code != at.FINE:

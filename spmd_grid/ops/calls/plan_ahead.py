@@ -122,9 +122,8 @@ class PlanAhead:
         work = self._run.ahead
         if work.pieces is not None:
             arrivals = sum(len(step.arrivals) for step in work.pieces.steps)
-            leaves = sum(len(step.leaves) for step in work.pieces.steps)
             return (
-                f"without a meeting: sends {leaves} pieces to other nodes and receives {arrivals}, in"
+                f"without a meeting: sends {len(work.pieces.leaves)} pieces to other nodes and receives {arrivals}, in"
                 f" {work.pieces.n_bytes} bytes of memory; members of a node read one another's"
             )
         return (

@@ -26,7 +26,7 @@ class PieceProgram:
         self._copies: list[kernels.BoxRow] = list(pieces.prepared)
         steps, inputs, leaves, takes = (list[list[int]]() for _ in range(4))
         arrivals: list[tuple[Arrival, int]] = []
-        for step in pieces.steps:
+        for step in (*pieces.steps, *pieces.departures):
             row = [len(arrivals), len(arrivals) + len(step.arrivals), len(inputs), len(inputs) + len(step.inputs)]
             row += [memory[me] + step.into, step.elements, *self._rows(step.packs)]
             row += [len(leaves), len(leaves) + len(step.leaves), step.made]
@@ -43,7 +43,8 @@ class PieceProgram:
         lines.reserve(n_messages)
         words = self._words = np.zeros(ahead_at.PIECE_WORDS, np.int64)
         words[ahead_at.LENT], words[ahead_at.GATE] = pieces.lends, pieces.gate
-        words[ahead_at.STEPS], words[ahead_at.STEP_ROWS] = len(steps), self._keep(steps)
+        words[ahead_at.STEPS], words[ahead_at.STEP_ROWS] = len(pieces.steps), self._keep(steps)
+        words[ahead_at.DEPARTURES], words[ahead_at.LAST_READ] = len(pieces.departures), pieces.last_read(me)
         words[ahead_at.TAKES], words[ahead_at.TAKE_ROWS] = len(takes), self._keep(takes)
         words[ahead_at.ARRIVALS], words[ahead_at.ARRIVAL_ROWS] = len(received), self._keep(received)
         words[ahead_at.LEAVE_ROWS], words[ahead_at.INPUT_ROWS] = self._keep(leaves), self._keep(inputs)

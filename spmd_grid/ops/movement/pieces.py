@@ -22,7 +22,7 @@ from spmd_grid.typing import Shape
 __all__ = ["Arrival", "Item", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "pieces_of_movement"]
 
 # Large messages leave the cable idle at their ends; many small ones cost more than they hide.
-_LEAST_PIECE, _MOST_PIECE, _PIECES = 1 << 14, 1 << 17, 16
+_LEAST_PIECE, _MOST_PIECE, _PIECES = 1 << 14, 1 << 17, 32
 
 _LINE = 64  # bytes: pieces share no line
 
@@ -86,7 +86,7 @@ class Take(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """A member's part of a run: its steps, its takes, and the bytes of its memory.
+    """A member's part of a run: its steps, its takes, the bytes of its memory, and steps that wait for nothing.
 
     ``gate``: the first step that reads arrays of others of the node.  ``fold``: the address of the compiled fold.
     ``prepared``: rows that copy the array to the start of the memory, for others to read.  ``lends``: whether others of
@@ -100,19 +100,33 @@ class Pieces(NamedTuple):
     fold: int
     prepared: Sequence[BoxRow]
     lends: bool
+    departures: Sequence[Step] = ()
+
+    @property
+    def leaves(self) -> list[Leave]:
+        """All pieces that this member sends."""
+        return [leave for step in (*self.steps, *self.departures) for leave in step.leaves]
 
     def read_by(self, me: int) -> list[int]:
         """The other members of the node whose arrays or memory this one, ``me``, reads."""
         found = {position.source for step in self.steps for position in step.inputs}
-        found |= {leave.position.source for step in self.steps for leave in step.leaves}
+        found |= {leave.position.source for leave in self.leaves}
         found |= {take.member for take in self.takes}
         return sorted(found - {me, IN_MEMORY})
+
+    def last_read(self, me: int) -> int:
+        """The number of takes after which member ``me`` reads nothing of others; more than all: not before the end."""
+        if any(position.source not in (me, IN_MEMORY) for step in self.steps for position in step.inputs):
+            return len(self.takes) + 1
+        if any(leave.position.source not in (me, IN_MEMORY) for leave in self.leaves):
+            return len(self.takes) + 1
+        return max((number for number, take in enumerate(self.takes, 1) if take.member != me), default=0)
 
     @property
     def sent(self) -> dict[int, int]:
         """The bytes that this member sends to each member of another node."""
         found: dict[int, int] = {}
-        for leave in (leave for step in self.steps for leave in step.leaves):
+        for leave in self.leaves:
             found[leave.peer] = found.get(leave.peer, 0) + leave.n_bytes
         return found
 
@@ -124,7 +138,7 @@ class Pieces(NamedTuple):
     @property
     def receivers(self) -> list[int]:
         """The members to which this one sends pieces."""
-        return sorted({leave.peer for step in self.steps for leave in step.leaves})
+        return sorted({leave.peer for leave in self.leaves})
 
 
 class Memory:
@@ -220,18 +234,17 @@ def pieces_of_movement(
     me = transfer.rank
     group = _Group(shapes, received, dtype, nodes, _crossing(received, nodes, dtype.itemsize))
     n_bytes, positions = group.memory(me)
-    leaves = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
+    departures = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
     mine = [piece for piece in group.pieces if piece.receiver == me]
-    arrivals = []
+    steps = []
     for made, piece in enumerate(mine, 1):
         arrival = Arrival(piece.order, piece.item.source, positions[piece], _bytes(group, piece))
-        arrivals.append(Step([arrival], made=made))
+        steps.append(Step([arrival], made=made))
     takes = [Take(me, 0, Position(transfer.size, 0), constant)] if constant else []
     takes += _near_takes(group, transfer)
     takes += _far_takes(group, transfer)
     lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
-    steps = leaves + arrivals
-    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends), group.bytes_read(me)
+    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures), group.bytes_read(me)
 
 
 def _bytes(group: _Group, piece: _Piece) -> int:
