@@ -167,6 +167,19 @@ def _thin_out(config, items):
     items[:] = [item for item, stays in zip(items, chosen) if stays]
 
 
+@pytest.fixture(autouse=True)
+def as_it_was(request):
+    """Under MPI what a test sets for its process would hold for all tests after it."""
+    if not request.config.getoption("with_mpi", default=False):
+        yield
+        return
+    process = current_world().process
+    nodes, is_recorded = process.nodes, process.recorder is not None
+    yield
+    process.nodes = nodes
+    assert (process.recorder is not None) == is_recorded, "operations are recorded or checked from this test on"
+
+
 @pytest.fixture
 def instructions():
     """``instructions(function)``: how many of Python's it runs, which tells a walk over a million from none."""

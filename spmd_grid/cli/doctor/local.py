@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from spmd_grid.bench.common.machine import usable_cores
 from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW, Check
 from spmd_grid.errors import TransportError
 from spmd_grid.formatting import bytes_text
 from spmd_grid.transport.segment_sizes import segment_size
 
-__all__ = ["cores", "memory", "own_cores", "quota", "versions"]
+__all__ = ["cores", "memory", "quota", "versions"]
 
 _NEEDED = {"numpy": (2, 0), "numba": (0, 60), "mpi4py": (4, 0)}
 _PYTHON = (3, 11)
@@ -101,14 +102,9 @@ def _refusal_to_share(overcommit: str) -> tuple[str, str] | None:
     return None
 
 
-def own_cores() -> set[int]:
-    """The processors that this process may use, by number.  Local."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-
-
 def cores(ranks: int, usable: int | None = None) -> Iterator[Check]:
     """Check that there are enough processors for the ranks; ``usable``: the number that they may use together."""
-    usable = len(own_cores()) if usable is None else usable
+    usable = len(usable_cores()) if usable is None else usable
     share = quota()
     value = f"{usable} of {os.cpu_count()} usable"
     if share is not None and share < usable:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spmd_grid.bench.common.machine import usable_cores
 from spmd_grid.cli.doctor import local
 from spmd_grid.cli.doctor.verdict import OK
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -25,7 +26,7 @@ def survey_hosts(grid: ProcessGrid, comm: Any) -> list[dict[str, Any]]:
     from spmd_grid.transport.mpi.hosts.hosts import meet_hosts
 
     _, shared = grid.process.arena.own_segment()
-    known = comm.allgather((local.own_cores(), shared, len(grid.group((0,)).near)))
+    known = comm.allgather((usable_cores(), shared, len(grid.group((0,)).near)))
     hosts, own = meet_hosts(comm), []
     cores = {name: len(set().union(*[known[rank][0] for rank in ranks])) for name, ranks in hosts.ranks.items()}
     name = hosts.names[comm.rank]

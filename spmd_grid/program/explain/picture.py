@@ -10,7 +10,7 @@ from spmd_grid.formatting import bytes_text, seconds_text
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.explain.communications import communications_of_step
 from spmd_grid.program.explain.cost import cost_of
-from spmd_grid.program.explain.words import Explained, value_lines
+from spmd_grid.program.explain.words import Explained, cuts, value_lines
 from spmd_grid.program.ir import Constant
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step, Wait
 from spmd_grid.typing import Shape
@@ -64,7 +64,7 @@ def _step_row(step: Step, part: Explained) -> str:
 
 
 def _row(text: str, site: str, results: list[LocalValue], note: str, part: Explained, looks: str) -> str:
-    names = ", ".join(f"%{x.value.name} {_cuts(x.sharding)}" for x in results)
+    names = ", ".join(f"%{x.value.name} {cuts(x.sharding)}" for x in results)
     drawings = "".join(_drawing(x) for x in results)
     tooltip = "\n".join(each for x in results for each in value_lines(part, x.value))
     cells = [f"<td>{escape(each)}</td>" for each in (site, text, names, note)]
@@ -76,10 +76,6 @@ def _operand(x: LocalOperand) -> str:
     if isinstance(x, Constant):
         return f"constant {list(x.shape)}" if x.shape else str(x.value)
     return f"%{x.value.name}"
-
-
-def _cuts(sharding: Sharding) -> str:
-    return str(sharding).replace(f" on {sharding.grid}", "")
 
 
 def _drawing(x: LocalValue) -> str:

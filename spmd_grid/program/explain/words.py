@@ -14,7 +14,7 @@ from spmd_grid.program.ir import Annotation, CallSite, Constant, Operation, Prog
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.propagate.solution import Dimension, Reason, Solution
 
-__all__ = ["Explained", "explain_program", "explain_value", "value_lines"]
+__all__ = ["Explained", "cuts", "explain_program", "explain_value", "value_lines"]
 
 
 class Explained(Protocol):
@@ -67,13 +67,13 @@ def value_lines(part: Explained, value: Value) -> list[str]:
     defined = next((each for each in program.operations if value in each.results), None)
     origin = "an argument" if defined is None else f"{_call(defined)}{_at(value.site)}"
     kind = f"{value.dtype}{list(value.shape)}"
-    lines = [f"%{value.name}: {kind}, {origin}", f"  sharding {_cuts(sharding)}"]
+    lines = [f"%{value.name}: {kind}, {origin}", f"  sharding {cuts(sharding)}"]
     if defined is not None and defined in program.mutations:
         fixed = ", ".join(_axes(part.grid, cut.axes if cut else ()) for cut in solution.iterators[defined])
         lines.append(f"  its operation is cut as the program's mutation says: [{fixed}]")
     required = solution.annotations.get(value)
     if required is not None:
-        lines.append(f"  because {_annotation(required)} requires {_cuts(required.sharding)}")
+        lines.append(f"  because {_annotation(required)} requires {cuts(required.sharding)}")
     cut = [dim for dim in range(value.ndim) if solution.cuts.get(Dimension(value, dim), None)]
     for dim in cut:
         path = solution.path(Dimension(value, dim))
@@ -83,7 +83,7 @@ def value_lines(part: Explained, value: Value) -> list[str]:
             lines += [f"    {hop}" for hop in _path_words(part, path)]
     natural = _natural(part, value)
     if natural is not None and natural != sharding:
-        lines.append(f"  {defined.name if defined else 'it'} leaves it as {_cuts(natural)}")
+        lines.append(f"  {defined.name if defined else 'it'} leaves it as {cuts(natural)}")
     if not cut and required is None:
         lines.append("  whole on every device: no annotation reached it")
     return lines
@@ -136,7 +136,7 @@ def _communication_lines(grid: Grid, number: int, each: Communication) -> list[s
         f"     a process receives up to {bytes_text(each.received)}, {seconds_text(each.seconds)} by the model",
     ]
     if each.source is not None and each.target is not None:
-        lines.append(f"     from {_cuts(each.source.sharding)} to {_cuts(each.target.sharding)}: {each.reason}")
+        lines.append(f"     from {cuts(each.source.sharding)} to {cuts(each.target.sharding)}: {each.reason}")
     elif each.reason:
         lines.append(f"     {each.reason}")
     if each.hidden:
@@ -181,6 +181,6 @@ def _annotation(annotation: Annotation) -> str:
     return f"{annotation.origin}{_at(annotation.site)}"
 
 
-def _cuts(sharding: Sharding) -> str:
+def cuts(sharding: Sharding) -> str:
     """The sharding without its grid."""
     return str(sharding).replace(f" on {sharding.grid}", "")

@@ -55,8 +55,12 @@ def test_the_example_of_a_free_axis(spmd, free):
     ends, block = ("all_gather", (1,), 8 * 8), ("all_gather", (1,), 8 * 16 * 8)
     assert part.collectives() == [ends if free == "cut" else block]
     assert part.out_shardings == (sharding(["data"], ["model"] * (free == "cut")),)
-    spmd(4, lambda: np.testing.assert_allclose(gathered(run(part, X)), np.cumsum(X + 1, axis=1) * 2))
-    assert set(seen) == {(8, 32)} and (len(seen) == 1) == (free == "cut")
+
+    def check():
+        np.testing.assert_allclose(gathered(run(part, X)), np.cumsum(X + 1, axis=1) * 2)
+        assert set(seen) == {(8, 32)} and (len(seen) == 1) == (free == "cut")
+
+    spmd(4, check)
 
 
 @pytest.mark.parametrize("free", [[[], []], [[], ["model"]], [["model"], []]])
