@@ -2,10 +2,11 @@
 
     python scripts/near_and_far.py docs/bench_ops.json run1.json run2.json run3.json
 
-Processors are far where they share no cache, which changes from minute to minute on virtual machines.  Of the runs of a
-row in which they were near (or far) it keeps one whole: that with the median of the ratios of the best by hand to ours,
-the lower one of two.  Runs that other work disturbed count only where there are no others.  A run may hold some of the
-rows; the ``runs`` of the result are the most that any row had.
+Processors are far where they share no cache, which changes from minute to minute on virtual machines; rows of a
+benchmark that does not tell, such as that between nodes, count as near.  Of the runs of a row in which they were near
+(or far) it keeps one whole: that with the median of the ratios of the best by hand to ours, the lower one of two.  Runs
+that other work disturbed count only where there are no others.  A run may hold some of the rows; the ``runs`` of the
+result are the most that any row had.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ def joined(runs: Sequence[Run]) -> dict[str, Any]:
 
 def is_far(row: Run) -> bool:
     """Whether the processors shared no cache."""
-    return (row["hop_ns"] or 0) > 1e9 * FAR_SECONDS
+    return (row.get("hop_ns") or 0) > 1e9 * FAR_SECONDS
 
 
 def _median(rows: Sequence[Run]) -> Run:
-    quiet = [row for row in rows if not row["disturbed"]] or rows
+    quiet = [row for row in rows if not row.get("disturbed")] or rows
     return sorted(quiet, key=lambda row: row["best_peer_over_ours"])[(len(quiet) - 1) // 2]
 
 

@@ -69,11 +69,16 @@ _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?( (us|ms|s|B|KiB|MiB)\b)?")
 
 
 def essence(text: str, is_timed: bool = True) -> list[str]:
-    """The lines that must be equal, in no order; of timed programs without numbers and their units."""
+    """The lines that must be equal, in no order; of timed programs without numbers and their units.
+
+    Where several circles of ranks wait for one another, one of them is told: lines of such ranks count once.
+    """
     if not is_timed:
         return sorted(line.rstrip() for line in text.splitlines() if line.strip())
     told = [line for line in text.splitlines() if line.strip() and not line.startswith(("  File ", "    ", "-> "))]
-    return sorted(" ".join(_NUMBER.sub("#", line).split()) for line in told)
+    lines = [" ".join(_NUMBER.sub("#", line).split()) for line in told]
+    waiting = {line for line in lines if line.endswith(", waits for rank #")}
+    return sorted([*waiting, *(line for line in lines if line not in waiting)])
 
 
 def examples(page: str) -> list[tuple[str, str]]:

@@ -39,6 +39,11 @@ def test_disturbed_runs_count_where_there_are_no_others():
     assert [row["best_peer_over_ours"] for row in near_and_far.joined(runs)["rows"]] == [5.0, 2.0]
 
 
+def test_rows_that_do_not_tell_count_as_near_and_undisturbed():
+    runs = [{"ranks": 4, "rows": [{"row": "a", "best_peer_over_ours": ratio}]} for ratio in (1.0, 3.0, 2.0)]
+    assert near_and_far.joined(runs) == {"ranks": 4, "runs": 3, "rows": [{"row": "a", "best_peer_over_ours": 2.0}]}
+
+
 def test_runs_of_other_settings_are_refused(tmp_path, monkeypatch, capsys):
     with pytest.raises(ValueError, match="ranks is 2 in one run and 3 in another"):
         near_and_far.joined([run(), run(ranks=3)])

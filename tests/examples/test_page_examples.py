@@ -53,6 +53,12 @@ def test_numbers_and_order_do_not_count_on_timed_pages():
     assert page.essence("a 1.5 s") != page.essence("b 1.5 s")
 
 
+def test_any_circle_of_waiting_ranks_may_be_told():
+    shown = "a, waits for rank 1\nb, waits for rank 0"
+    assert page.essence("b, waits for rank 3\na, waits for rank 0\na, waits for rank 1") == page.essence(shown)
+    assert page.essence("a, waits for rank 1") != page.essence(shown) != page.essence(f"{shown}\nb")
+
+
 def test_numbers_count_on_other_pages():
     assert page.essence("a 1\nb", is_timed=False) == page.essence("b\na 1\n", is_timed=False)
     assert page.essence("a 1", is_timed=False) != page.essence("a 2", is_timed=False)
