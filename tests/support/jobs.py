@@ -101,3 +101,11 @@ def run_job(transport, n, program, *args, python=(), environment=None):
         pytest.skip(f"no mpiexec beside {sys.executable}")
     words, root = found
     return Job([*words, "-n", str(n), sys.executable, *python, program, *args], program.parent, **root, **more)
+
+
+def check_fine(tmp_path, n, text, *args, **environment):
+    """Runs the program ``text`` under mpiexec: it ends well, and all of its n ranks print "fine" and nothing else."""
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    job = run_job("mpiexec", n, program, *args, environment=environment)
+    assert (job.code, job.out.split(), job.err) == (0, ["fine"] * n, ""), job

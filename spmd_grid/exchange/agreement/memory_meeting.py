@@ -196,7 +196,10 @@ class MemoryMeeting(LineMeeting):
 
     @property
     def processes(self) -> list[int] | None:
-        """The system's ids of the members' processes; none if not all can be read, None if not known.  Local."""
+        """The system's ids of the members' processes: an empty list if some cannot be read, None before it is known.
+
+        Local.
+        """
         return self._processes
 
     def fetch(self, program: FetchProgram, result: np.ndarray | None) -> None:

@@ -109,18 +109,18 @@ class Pieces(NamedTuple):
 
     def read_by(self, me: int) -> list[int]:
         """The other members of the node whose arrays or memory this one, ``me``, reads."""
-        found = {position.source for step in self.steps for position in step.inputs}
-        found |= {leave.position.source for leave in self.leaves}
-        found |= {take.member for take in self.takes}
-        return sorted(found - {me, IN_MEMORY})
+        return sorted((self._read_in_steps() | {take.member for take in self.takes}) - {me, IN_MEMORY})
 
     def last_read(self, me: int) -> int:
         """The number of takes after which member ``me`` reads nothing of others; more than all: not before the end."""
-        if any(position.source not in (me, IN_MEMORY) for step in self.steps for position in step.inputs):
-            return len(self.takes) + 1
-        if any(leave.position.source not in (me, IN_MEMORY) for leave in self.leaves):
+        if self._read_in_steps() - {me, IN_MEMORY}:
             return len(self.takes) + 1
         return max((number for number, take in enumerate(self.takes, 1) if take.member != me), default=0)
+
+    def _read_in_steps(self) -> set[int]:
+        """The members whose arrays or memory steps and departures read."""
+        found = {position.source for step in self.steps for position in step.inputs}
+        return found | {leave.position.source for leave in self.leaves}
 
     @property
     def sent(self) -> dict[int, int]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.compiled import compiled
 from support.halo.loops import heat, once, pair
-from support.jobs import run_job
+from support.jobs import check_fine
 
 import spmd_grid as sg
 
@@ -231,7 +231,4 @@ print("fine")
 @pytest.mark.parametrize("per_node", ["", "2"])
 def test_some_are_in_loops_in_checking_mode(tmp_path, per_node):
     """Their updates are not compared, as the others' are: all get one error, and no cell is written."""
-    program = tmp_path / "program.py"
-    program.write_text(MIXED)
-    job = run_job("mpiexec", 3, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
-    assert (job.code, job.out.count("fine"), job.err) == (0, 3, ""), job
+    check_fine(tmp_path, 3, MIXED, SPMD_GRID_RANKS_PER_NODE=per_node)

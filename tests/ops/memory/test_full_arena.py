@@ -4,7 +4,7 @@ What has no room there goes in messages: slower, with the same results.
 """
 
 import pytest
-from support.jobs import run_job
+from support.jobs import check_fine
 
 PROGRAM = """
 import sys
@@ -107,7 +107,4 @@ print("fine")
 )
 def test_results_are_the_same(tmp_path, n, where, leave, environment):
     """``where``: the rank on which only ``leave`` bytes have room."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    job = run_job("mpiexec", n, program, where, leave, environment={"SPMD_GRID_TIMEOUT": "90", **environment})
-    assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job
+    check_fine(tmp_path, n, PROGRAM, where, leave, **{"SPMD_GRID_TIMEOUT": "90", **environment})

@@ -1,7 +1,7 @@
 """Runs of plans that do not meet, in groups that span nodes: results, and what differs is found."""
 
 import pytest
-from support.jobs import run_job
+from support.jobs import check_fine
 
 RESULTS = """
 import numpy as np
@@ -219,13 +219,6 @@ print("fine")
 """
 
 
-def run(tmp_path, text, n, per_node):
-    program = tmp_path / "program.py"
-    program.write_text(text)
-    job = run_job("mpiexec", n, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
-    assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job
-
-
 @pytest.mark.parametrize(
     ("n", "per_node", "check"),
     [
@@ -235,9 +228,9 @@ def run(tmp_path, text, n, per_node):
     ],
 )
 def test_results(tmp_path, n, per_node, check):
-    run(tmp_path, RESULTS.replace("CHECK", check), n, per_node)
+    check_fine(tmp_path, n, RESULTS.replace("CHECK", check), SPMD_GRID_RANKS_PER_NODE=per_node)
 
 
 @pytest.mark.parametrize("per_node", ["2", pytest.param("1", marks=pytest.mark.full)])
 def test_what_differs_is_found(tmp_path, per_node):
-    run(tmp_path, DIFFERENT, 4, per_node)
+    check_fine(tmp_path, 4, DIFFERENT, SPMD_GRID_RANKS_PER_NODE=per_node)

@@ -1,7 +1,7 @@
 """Operations of groups that span nodes: one machine whose arena is divided, so that processes count as several."""
 
 import pytest
-from support.jobs import run_job
+from support.jobs import check_fine
 
 PROGRAM = """
 import numpy as np
@@ -55,7 +55,4 @@ print("fine")
     ("n", "per_node"), [(4, "3"), *(pytest.param(4, each, marks=pytest.mark.full) for each in "12")]
 )
 def test_several_nodes(tmp_path, n, per_node):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    job = run_job("mpiexec", n, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
-    assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job
+    check_fine(tmp_path, n, PROGRAM, SPMD_GRID_RANKS_PER_NODE=per_node)

@@ -1,7 +1,7 @@
 """Bound reshardings between nodes, whose runs do not meet: results, and what differs is found."""
 
 import pytest
-from support.jobs import run_job
+from support.jobs import check_fine
 
 RESULTS = """
 import itertools
@@ -121,7 +121,4 @@ print("fine")
 
 @pytest.mark.parametrize("text", [pytest.param(RESULTS, id="results"), pytest.param(DIFFERENT, id="different")])
 def test_on_two_nodes(tmp_path, text):
-    program = tmp_path / "program.py"
-    program.write_text(text)
-    job = run_job("mpiexec", 4, program, environment={"SPMD_GRID_RANKS_PER_NODE": "2"})
-    assert (job.code, job.out.count("fine"), job.err) == (0, 4, ""), job
+    check_fine(tmp_path, 4, text, SPMD_GRID_RANKS_PER_NODE="2")

@@ -3,7 +3,7 @@
 One machine whose arena is divided stands for two.
 """
 
-from support.jobs import run_job
+from support.jobs import check_fine
 
 PROGRAM = """
 import numpy as np
@@ -49,7 +49,4 @@ print("fine")
 
 
 def test_steps_within_nodes_are_relayed(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    job = run_job("mpiexec", 4, program, environment={"SPMD_GRID_RANKS_PER_NODE": "2"})
-    assert (job.code, job.out.count("fine"), job.err) == (0, 4, ""), job
+    check_fine(tmp_path, 4, PROGRAM, SPMD_GRID_RANKS_PER_NODE="2")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.jobs import run_job
+from support.jobs import check_fine
 
 import spmd_grid as sg
 from spmd_grid.reshard.geometry.components import connected_processes, connected_within_node
@@ -93,10 +93,7 @@ print("fine")
 
 def test_a_run_waits_for_no_others(tmp_path):
     """Two nodes of two processes, on one machine whose arena is divided."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    job = run_job("mpiexec", 4, program, environment={"SPMD_GRID_RANKS_PER_NODE": "2"})
-    assert (job.code, job.out.count("fine"), job.err) == (0, 4, ""), job
+    check_fine(tmp_path, 4, PROGRAM, SPMD_GRID_RANKS_PER_NODE="2")
 
 
 def test_checking_mode_compares_all(spmd):

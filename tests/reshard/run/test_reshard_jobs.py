@@ -1,7 +1,7 @@
 """Whole programs on several nodes, where some groups share memory and some do not; they end with plans still open."""
 
 import pytest
-from support.jobs import run_job
+from support.jobs import check_fine
 
 PROGRAM = """
 import random, sys
@@ -24,7 +24,5 @@ print("fine")
 @pytest.mark.parametrize("per_node", ["4", *(pytest.param(each, marks=pytest.mark.full) for each in "12")])
 def test_several_nodes(tmp_path, request, per_node):
     """Steps that some groups run by MPI's collective, and others through memory, must not get in each other's way."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM.replace("{count}", "40" if request.config.getoption("full") else "15"))
-    job = run_job("mpiexec", 6, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
-    assert (job.code, job.out.count("fine"), job.err) == (0, 6, ""), job
+    program = PROGRAM.replace("{count}", "40" if request.config.getoption("full") else "15")
+    check_fine(tmp_path, 6, program, SPMD_GRID_RANKS_PER_NODE=per_node)

@@ -1,7 +1,7 @@
 """Arrays that nobody else can read, on one node: pieces go through little shared memory, and come out the same."""
 
 import pytest
-from support.jobs import run_job
+from support.jobs import check_fine
 
 HEAD = """
 import random, sys
@@ -121,17 +121,11 @@ print("fine")
     [[(2,), (3,)], *(pytest.param(grids, marks=pytest.mark.full) for grids in ([(4,), (2, 2)], [(6,), (2, 3)]))],
 )
 def test_rounds_of_a_few_cells(tmp_path, grids):
-    program = tmp_path / "program.py"
-    program.write_text(SMALL.replace("{grids}", repr(grids)))
     n = {2: 3, 4: 4, 6: 6}[grids[0][0]]
-    job = run_job("mpiexec", n, program)
-    assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job
+    check_fine(tmp_path, n, SMALL.replace("{grids}", repr(grids)))
 
 
 @pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.full), 3])
 def test_staging_is_bounded(tmp_path, n):
     """At most 2 MiB beside source and result, by the plan's own account and the system's; with the same bits."""
-    program = tmp_path / "program.py"
-    program.write_text(LARGE)
-    job = run_job("mpiexec", n, program, str(n))
-    assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job
+    check_fine(tmp_path, n, LARGE, str(n))

@@ -1,7 +1,7 @@
 """send and recv by the part of the library that carries messages between hosts, on one host."""
 
 import pytest
-from support.jobs import needs_mpich, run_job
+from support.jobs import check_fine, needs_mpich
 
 PINGS = """
 import sys
@@ -38,10 +38,4 @@ print("fine")
 def test_none_of_many_messages_is_lost(tmp_path, size, rounds):
     """The library loses some that a receive from anybody waits for, where two threads call it: no such receive must
     ever be posted."""
-    program = tmp_path / "pings.py"
-    program.write_text(PINGS)
-    job = run_job(
-        "mpiexec", 2, program, str(size), str(rounds),
-        environment={"MPIR_CVAR_NOLOCAL": "1", "SPMD_GRID_TIMEOUT": "90"},
-    )  # fmt: skip
-    assert (job.code, job.out.count("fine"), job.err) == (0, 2, ""), job
+    check_fine(tmp_path, 2, PINGS, str(size), str(rounds), MPIR_CVAR_NOLOCAL="1", SPMD_GRID_TIMEOUT="90")
