@@ -1,4 +1,4 @@
-"""Text of MLIR's shard dialect: read, checked, and printed.  Needs xdsl: ``pip install spmd-grid[mlir]``.
+"""Text of MLIR's shard dialect: read, checked, and printed.  Needs the package xdsl.
 
 syntax      operations, attributes and types; positions; reading and printing
 verify      rules beyond those of the text's form
@@ -13,7 +13,9 @@ from __future__ import annotations
 try:
     import xdsl as _xdsl  # noqa: F401
 except ImportError as error:
-    raise ImportError("programs of the dialect are read with xdsl: pip install spmd-grid[mlir]") from error
+    raise ImportError(
+        "programs of the dialect are read with xdsl, which is not installed; the extra [mlir] installs it"
+    ) from error
 
 from threading import Lock
 

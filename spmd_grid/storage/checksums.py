@@ -50,7 +50,7 @@ def check_library(op: str) -> None:
         _xxhash()
     except ImportError:
         raise StorageError(
-            f"{op}: checksums need the package xxhash, which is not installed: pip install 'spmd-grid[storage]'"
+            f"{op}: checksums need the package xxhash, which is not installed; 'pip install xxhash' installs it"
         ) from None
 
 

@@ -154,7 +154,7 @@ def _cases(options: Namespace, module: _Cases) -> Sequence[Any]:
     if plot and Path(plot).suffix not in SUFFIXES:
         raise _RefusedError(f"cannot draw {plot!r}: its name must end in one of {', '.join(SUFFIXES)}")
     if plot and find_spec("matplotlib") is None:
-        raise _RefusedError("--plot needs matplotlib; 'pip install \"spmd-grid[bench]\"' installs it")
+        raise _RefusedError("--plot needs matplotlib; 'pip install matplotlib' installs it")
     return found
 
 

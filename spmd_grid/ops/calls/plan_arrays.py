@@ -15,6 +15,8 @@ __all__ = ["check_array", "checked_kind"]
 
 def check_array(op: str, x: Any, shape: Shape | None, dtype: np.dtype | None) -> None:
     """Refuse an array that is not of the plan's shape and dtype."""
+    if x is None:
+        raise DTypeError(f"{op}: x is None; this process must pass an array")
     given = np.asarray(x)
     if given.shape != shape:
         raise ShapeError(f"{op}: x has shape {given.shape}; the plan is for {shape}")

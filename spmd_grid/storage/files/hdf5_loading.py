@@ -54,7 +54,7 @@ def h5py_for(op: str) -> ModuleType:
     try:
         return import_module("h5py")
     except ImportError:
-        raise StorageError(f"{op}: h5py is not installed; 'pip install \"spmd-grid[hdf5]\"' installs it") from None
+        raise StorageError(f"{op}: h5py is not installed; 'pip install h5py' installs it") from None
 
 
 class _Source:

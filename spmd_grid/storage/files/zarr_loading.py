@@ -60,7 +60,7 @@ class _Source:
         try:
             zarr = import_module("zarr")
         except ImportError:
-            raise StorageError(f"{_OP}: zarr is not installed; 'pip install \"spmd-grid[zarr]\"' installs it") from None
+            raise StorageError(f"{_OP}: zarr is not installed; 'pip install \"zarr>=3\"' installs it") from None
         self.folder = path if name is None else path / name
         self.text = str(self.folder)
         if not self.folder.is_dir():

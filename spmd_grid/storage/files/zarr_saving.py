@@ -143,7 +143,7 @@ def _checksum() -> Callable[[Any], int]:
     try:
         value: Callable[[Any], int] = import_module("google_crc32c").value
     except ImportError:
-        raise StorageError(f"{_OP}: zarr is not installed; 'pip install \"spmd-grid[zarr]\"' installs it") from None
+        raise StorageError(f"{_OP}: zarr is not installed; 'pip install \"zarr>=3\"' installs it") from None
     return value
 
 

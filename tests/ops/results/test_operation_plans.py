@@ -80,6 +80,7 @@ def refusals():
     refused(sg.MismatchError, lambda: sg.all_reduce.plan(grid, (3,), "f8", [0], ["max", "min"][me]))
     plan = sg.all_reduce.plan(grid, (3,), "f8", [0])
     refused(sg.ShapeError, lambda: plan.run(np.ones(3 + me)))
+    refused(sg.DTypeError, lambda: plan.run(None if me else np.ones(3)))
     refused(sg.DTypeError, lambda: plan.run(np.ones(3, ["f8", "f4"][me])))
     refused(sg.OutputError, lambda: plan.run(np.ones(3), out=np.ones(3 + me)))
     refused(sg.MismatchError, lambda: plan.run(np.ones(3)) if me else sg.all_reduce(np.ones(3), grid, [0]))
@@ -99,6 +100,7 @@ def test_refusals_are_alike(spmd):
     first, second = spmd(2, refusals)[:2]
     assert first == second
     assert first[6] == "all_reduce: x has shape (4,); the plan is for (3,) (on rank 1 (1,))"
+    assert first[7] == "all_reduce: x is None; this process must pass an array (on rank 1 (1,))"
 
 
 def point_to_point():

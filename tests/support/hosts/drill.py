@@ -64,6 +64,9 @@ def main():
         if run is not None and (step < at or (what == "plan by one") == (grid.rank == grid.size - 1)):
             run()
         operate()
+        if what == "stay" and step == at:
+            print("the others end", flush=True) if grid.rank == 0 else time.sleep(1000 * (grid.rank == grid.size - 1))
+            return
         if what == "end" and step == at:
             print(f"fine on {socket.gethostname()}\n", end="", flush=True)
             return

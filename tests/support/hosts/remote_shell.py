@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["main", "serve", "write_profile"]
@@ -58,14 +59,17 @@ def _serve_one(connection: socket.socket, folder: str) -> None:
     )  # fmt: skip
     writing = threading.Lock()
 
+    # A launcher that ends the job may close the connection before all is said: OSError.
     def pass_on(number: int, source: int) -> None:
-        while data := os.read(source, 1 << 16):
-            with writing:
-                connection.sendall(_HEAD.pack(number, len(data)) + data)
+        with suppress(OSError):
+            while data := os.read(source, 1 << 16):
+                with writing:
+                    connection.sendall(_HEAD.pack(number, len(data)) + data)
 
     def pass_input() -> None:
-        while data := stream.read1(1 << 16):
-            os.write(job.stdin.fileno(), data)
+        with suppress(OSError):
+            while data := stream.read1(1 << 16):
+                os.write(job.stdin.fileno(), data)
         job.stdin.close()
 
     threading.Thread(target=pass_input, daemon=True).start()
@@ -77,7 +81,9 @@ def _serve_one(connection: socket.socket, folder: str) -> None:
         pump.start()
     for pump in pumps:
         pump.join()
-    connection.sendall(_HEAD.pack(0, job.wait() & 0xFF))
+    status = job.wait()
+    with suppress(OSError):
+        connection.sendall(_HEAD.pack(0, status & 0xFF))
 
 
 def main() -> int:
@@ -100,9 +106,10 @@ def main() -> int:
 
 
 def _send_input(connection: socket.socket) -> None:
-    while data := os.read(0, 1 << 16):
-        connection.sendall(data)
-    connection.shutdown(socket.SHUT_WR)
+    with suppress(OSError):
+        while data := os.read(0, 1 << 16):
+            connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
 
 
 def _receive_output(stream) -> int:

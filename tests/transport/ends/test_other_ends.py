@@ -61,6 +61,33 @@ def test_without_threads_in_mpi_an_exception_still_ends_the_job(tmp_path):
     assert in_time(job.ended - started, 20)
 
 
+RUNS = """
+import sys
+import numpy as np
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+plan = sg.broadcast.plan(grid, (4,), "float64", [0], [0])
+for step in range(5):
+    if grid.rank < 2 or step != 3 or sys.argv[1] != "one less":
+        plan.run(np.full(4, 1.0 * step))
+if sys.argv[1] == "cut off":
+    try:
+        plan.run(np.zeros(4 + (grid.rank == 0)))
+    except sg.SpmdError:
+        pass
+"""
+
+
+@pytest.mark.parametrize(("case", "said"), [("alike", []), ("cut off", []), ("one less", ["5 runs", "4 runs"])])
+def test_runs_of_plans_are_compared_at_the_end_of_the_program(tmp_path, case, said):
+    """Ranks 0 and 1 share a node, and send to rank 2, from which they need nothing; nobody meets afterwards."""
+    program = tmp_path / "runs.py"
+    program.write_text(RUNS)
+    job = run_job("mpiexec", 3, program, case, environment={"SPMD_GRID_RANKS_PER_NODE": "2"})
+    assert (job.code == 0) == (not said) and ("of plans in the group of ranks 0-2" in job.err) == bool(said), job
+    assert all(text in job.err for text in said), job
+
+
 @needs_mpiexec
 def test_the_wrong_launcher(tmp_path):
     """N programs of one process each, where the launcher says that they are N."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Departed", "Departure", "WaitedFor", "absent_member"]
+from spmd_grid.formatting import spans
+
+__all__ = ["Departed", "Departure", "WaitedFor", "absent_member", "runs_that_differ"]
 
 
 @dataclass
@@ -14,7 +16,8 @@ class Departure:
     """The operations in which a process that ended had taken part.
 
     By group: number of meetings entered, of frames sent to and received from each member; by wire: of exchanges begun.
-    ``opening``: the members of groups whose first use has begun.
+    ``digests``, by wire: of the exchanges begun, where these may be of several kinds and processes do not wait for one
+    another.  ``opening``: the members of groups whose first use has begun.
     """
 
     label: str
@@ -51,3 +54,21 @@ def absent_member(processes: tuple[int, ...], meeting: int, departed: Departed) 
         if process in departed and departed[process].entered.get(processes, 0) < meeting:
             return process
     return None
+
+
+def runs_that_differ(own: Departure, others: Iterable[Departure]) -> str:
+    """Says that a process that has ended ran other plans than this one, or not as often; empty if none did.
+
+    Runs that do not meet are compared by those that need something of them, and by the group's next meeting.  After the
+    end of a program there is none.
+    """
+    for other in others:
+        for wire, digest in own.digests.items():
+            if other.digests.get(wire, digest) != digest:
+                members, runs, theirs = wire[0], own.exchanged[wire], other.exchanged[wire]
+                how = f"{theirs} runs" if theirs != runs else "as many runs, but of others"
+                return (
+                    f"{own.label} ended after {runs} runs of plans in the group of ranks {spans(members)},"
+                    f" {other.label} after {how}; results of one run may have been taken for those of another"
+                )
+    return ""

@@ -88,6 +88,18 @@ class HostWatch:
                 self._post(call, other)
                 self._unanswered += 1
 
+    @property
+    def silence(self) -> float:
+        """Seconds since the first question of a silence that was reported; 0 if there is none."""
+        return 0.0 if self._reported is None else time.monotonic() - self._reported
+
+    def describe_silence(self, limit: float) -> str:
+        """The silence at the end of the program, which has lasted longer than ``limit``."""
+        return (
+            f"{self._label()} has ended and waits for the end of {self._host}, which has not answered for"
+            f" {self.silence:.0f} s; the limit is {limit:g} s (SPMD_GRID_TIMEOUT or timeout=)"
+        )
+
     def answered(self) -> None:
         """Takes in an answer."""
         self._unanswered -= 1

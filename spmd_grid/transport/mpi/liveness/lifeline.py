@@ -22,16 +22,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from spmd_grid.errors import CutOffError, SpmdError
 from spmd_grid.transport.communicator import Process
-from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor
+from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor, runs_that_differ
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport, call_site_in, user_traceback
 from spmd_grid.transport.mpi.liveness.hang_watch import HangWatch, Report
 from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostWatch
+from spmd_grid.transport.mpi.liveness.launcher import end_launcher_later
+from spmd_grid.transport.mpi.liveness.side_channel import SideChannel
 from spmd_grid.transport.mpi.liveness.signals import Signals
 from spmd_grid.transport.mpi.liveness.standstill import Link, Standstill, StandstillMessage, error_of
 from spmd_grid.transport.mpi.liveness.waker import Waker
@@ -61,20 +63,6 @@ class CutOffAnswer:
 
 
 Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer | StandstillMessage
-
-
-class SideChannel(Protocol):
-    """Small messages that arrive whatever the program does."""
-
-    def post(self, message: bytes, other: int) -> None: ...
-
-    def post_all(self, message: bytes) -> None: ...
-
-    def poll(self) -> list[tuple[int, bytes]]: ...
-
-    def all_sent(self) -> bool: ...
-
-    def abort(self, code: int) -> None: ...
 
 
 class Lifeline:
@@ -152,7 +140,7 @@ class Lifeline:
         self._stops = True
         self._waker.wake()
         self._thread.join()
-        self.hang.limit = None
+        limit, self.hang.limit = self.hang.limit, None
         departure = Departure(self._process.label())
         self._take_stock(departure)
         self._control.post_all(pickle.dumps(departure))
@@ -167,8 +155,14 @@ class Lifeline:
             self._waker.wait(0)
             self._look_for_the_dead(is_waiting=True)
             self._hosts.look(True, lambda: "the end of the program")
+            if limit is not None and self._hosts.silence > limit:
+                end_launcher_later()
+                self._report.say(f"{self._hosts.describe_silence(limit)}; the job is ended")
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
+        differing = "" if self._process.gate.text else runs_that_differ(departure, self.departed.values())
+        if differing:
+            self._report.say(differing)
         self._hosts.take_last_answers(self._collect)
 
     def _collect(self) -> None:
