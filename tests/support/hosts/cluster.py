@@ -22,7 +22,7 @@ from support.hosts.system import STATE, ClusterError, children, do, say
 
 __all__ = ["Cluster"]
 
-_UP_SECONDS, _LOOK_SECONDS, _SETTLE_SECONDS, _KEPT_CHARACTERS = 10.0, 0.005, 0.1, 1 << 20
+_UP_SECONDS, _LOOK_SECONDS, _SETTLE_SECONDS, _KEPT_CHARACTERS = 60.0, 0.005, 0.1, 1 << 20
 
 
 class Cluster:

@@ -1,4 +1,7 @@
-"""A program that goes on and on, until its last rank does what it is told: ``drill.py [ACT [STEP]]``."""
+"""A program that goes on and on, until its last rank does what it is told: ``drill.py [ACT [STEP or FILE]]``.
+
+With a file, all ranks act in the step in which it is there.
+"""
 
 import ctypes
 import os
@@ -6,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -46,8 +50,15 @@ def broadcast_of(grid):
     return lambda: plan.run(np.ones(4) if grid.rank == last else None)
 
 
+def all_see(file, grid):
+    """Whether any rank sees the file, on all of them."""
+    return sg.all_reduce(np.array([file is not None and file.exists()]), grid, [0], "max")[0]
+
+
 def main():
-    what, at = (sys.argv[1:] or [""])[0], int((sys.argv[2:] or ["10"])[0])
+    what, when = sys.argv[1:] + ["", "10"][len(sys.argv) - 1 :]
+    file = Path(when) if when.startswith("/") else None
+    at = -1 if file else int(when)
     if os.environ.get("DRILL_NOTICE"):
         from spmd_grid.transport.mpi.liveness import host_watch
 
@@ -55,7 +66,7 @@ def main():
     grid = sg.init_grid((-1,))
     runs_ahead, what = what.startswith("ahead "), what.removeprefix("ahead ")
     run = plan_of(grid) if what.startswith("plan") else None
-    operate = broadcast_of(grid) if runs_ahead else lambda: sg.all_reduce(np.ones(1), grid, [0], "sum")
+    operate = broadcast_of(grid) if runs_ahead else lambda: all_see(file, grid)
     for step in range(1_000_000):
         if step == 5 and grid.rank == 0:
             print("started", flush=True)
@@ -63,11 +74,11 @@ def main():
             return
         if run is not None and (step < at or (what == "plan by one") == (grid.rank == grid.size - 1)):
             run()
-        operate()
+        seen = operate()
         if what == "stay" and step == at:
             print("the others end", flush=True) if grid.rank == 0 else time.sleep(1000 * (grid.rank == grid.size - 1))
             return
-        if what == "end" and step == at:
+        if what == "end" and (step == at or (file and seen)):
             print(f"fine on {socket.gethostname()}\n", end="", flush=True)
             return
         time.sleep(0.02)

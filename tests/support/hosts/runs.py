@@ -28,7 +28,8 @@ class Run:
         self.seconds = time.monotonic() - began
         self.code, self.out = done.returncode, done.stdout
         ours = [line.removeprefix("cluster: ") for line in done.stderr.splitlines() if line.startswith("cluster: ")]
-        self.err = "".join(line for line in done.stderr.splitlines(keepends=True) if not line.startswith("cluster: "))
+        others = [line for line in done.stderr.splitlines(keepends=True) if not line.startswith("cluster: ")]
+        self.err = "".join(line for line in others if _OF_LAUNCHER not in line)
         self.notes = ours
         self.ended = next((float(found[1]) for line in ours if (found := _ENDED.match(line))), None)
         left = [line for line in ours if re.match(r"node\d+: ", line)]
@@ -45,6 +46,8 @@ class Run:
         return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}\n--- cluster\n{notes}"
 
 
+# Open MPI's launcher and the process that it has started may both set its group; then it warns, and all goes well.
+_OF_LAUNCHER = "plm:ssh: Warning: setpgid("
 _ENDED = re.compile(r"ended with exit code \d+ after ([\d.]+) s")
 
 
@@ -57,4 +60,6 @@ def run_on_hosts(*words: object, limit: float = 60.0, action: str = "run", **env
     """Runs `scripts/cluster run` (or exec) with these words; skips the test where there can be no hosts."""
     if _refusal():
         pytest.skip(_refusal())
-    return Run([action, "--leftovers", "--limit", str(8 * limit), *map(str, words)], limit, environment)
+    # What ends with the job may need some time on a busy machine; where nothing is left, nothing is waited for.
+    options = ["--leftovers", "--settle", "10", "--limit", str(8 * limit)]
+    return Run([action, *options, *map(str, words)], limit, environment)
