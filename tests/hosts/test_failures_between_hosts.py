@@ -115,9 +115,10 @@ def test_a_host_is_gone_for_good(event):
 
 
 def test_a_host_is_gone_when_all_others_have_ended():
-    """No operation waits for it, but the end of the program does."""
-    run = drill("stay", options=["--at", "the others end", "link-down 1"], SPMD_GRID_TIMEOUT="2", DRILL_NOTICE="1")
-    assert "rank 0 (0,) on node0 has ended and waits for the end of node1, which has not answered for" in run.err, run
+    """No operation waits for it, but the end of the program does.  The rank that reports is far from the launcher."""
+    options = ["--ranks-per-node", "1,1,1", "--at", "the others end", "link-down 2"]
+    run = drill("stay", options=options, SPMD_GRID_TIMEOUT="2", DRILL_NOTICE="1")
+    assert "rank 1 (1,) on node1 has ended and waits for the end of node2, which has not answered for" in run.err, run
     assert run.code not in (0, 124), run
     assert not [line for line in run.left if line.startswith("node0")], run
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from spmd_grid.formatting import spans
 
-__all__ = ["HostAnswer", "HostCall", "HostWatch"]
+__all__ = ["HostAnswer", "HostCall", "HostLost", "HostWatch"]
 
 # Seconds of waiting until a host is asked, between two questions, and until silence is reported.
 _ASKED_AFTER, _ASKED_AGAIN, _SILENT_AFTER = 20.0, 5.0, 10.0
@@ -31,6 +31,11 @@ class HostCall:
 @dataclass
 class HostAnswer:
     """The answer to `HostCall`."""
+
+
+@dataclass
+class HostLost:
+    """The news that the job ends since a host does not answer, for those that see to their launcher."""
 
 
 class HostWatch:

@@ -31,7 +31,7 @@ from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor, runs_that_differ
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport, call_site_in, user_traceback
 from spmd_grid.transport.mpi.liveness.hang_watch import HangWatch, Report
-from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostWatch
+from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostLost, HostWatch
 from spmd_grid.transport.mpi.liveness.launcher import end_launcher_later
 from spmd_grid.transport.mpi.liveness.side_channel import SideChannel
 from spmd_grid.transport.mpi.liveness.signals import Signals
@@ -62,7 +62,7 @@ class CutOffAnswer:
     """The answer to `CutOff`: no operation is under way here."""
 
 
-Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer | StandstillMessage
+Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer | HostLost | StandstillMessage
 
 
 class Lifeline:
@@ -156,6 +156,7 @@ class Lifeline:
             self._look_for_the_dead(is_waiting=True)
             self._hosts.look(True, lambda: "the end of the program")
             if limit is not None and self._hosts.silence > limit:
+                self._control.post_all(pickle.dumps(HostLost()))
                 end_launcher_later()
                 self._report.say(f"{self._hosts.describe_silence(limit)}; the job is ended")
             time.sleep(nap)
@@ -186,6 +187,8 @@ class Lifeline:
             self._control.post(pickle.dumps(HostAnswer()), source)
         elif isinstance(message, HostAnswer):
             self._hosts.answered()
+        elif isinstance(message, HostLost):
+            end_launcher_later()
         elif isinstance(message, Departure):
             self.departed[source] = message
         else:
