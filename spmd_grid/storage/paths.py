@@ -43,8 +43,16 @@ class File:
 
     @classmethod
     def to_write(cls, system: System, op: str, path: Path) -> File:
-        """A file that exists."""
-        return cls(system, op, path, os.O_WRONLY)
+        """A file that the first process has made."""
+        try:
+            return cls(system, op, path, os.O_WRONLY)
+        except StorageError as error:
+            if "(ENOENT)" in str(error):
+                raise StorageError(
+                    f"{op}: {path} was made by the first process and does not exist here; save to a folder that all"
+                    " hosts share"
+                ) from None
+            raise
 
     @classmethod
     def to_read(cls, system: System, op: str, path: Path) -> File:

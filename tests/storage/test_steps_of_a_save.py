@@ -1,5 +1,6 @@
 """The order of a save's steps, old checkpoints that stay until the new one is read again, and packages that lack."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -94,6 +95,28 @@ def test_no_old_checkpoint_goes_before_the_new_one_verifies(spmd):
             replace_system(grid, System())
             assert sorted(os.listdir(folder)) == ["save-000001", "save-000002"]
             assert sg.latest(folder, grid).name == "save-000001"
+
+    spmd(2, body)
+
+
+class FarAway(System):
+    """As on another host: what the first process has made does not exist."""
+
+    def open(self, path, flags, *more):
+        if not flags & os.O_CREAT and flags & os.O_WRONLY:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return super().open(path, flags, *more)
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "npy"])
+def test_a_folder_that_one_host_does_not_see(spmd, kind):
+    def body():
+        grid = sg.init_grid((2,))
+        a = sg.from_global(WANT, sg.Sharding(grid, [[0]]), grid)
+        with common_folder(grid) as folder:
+            replace_system(grid, FarAway() if grid.rank else System())
+            with pytest.raises(sg.StorageError, match="does not exist here; save to a folder that all hosts share"):
+                sg.save(folder, {"a": a}) if kind == "checkpoint" else sg.save_npy(folder / "a.npy", a)
 
     spmd(2, body)
 
