@@ -38,7 +38,6 @@ __all__ = [
     "composite",
     "entry_of",
     "is_array",
-    "kind_of",
     "no_rule",
     "rule",
     "rule_named",
@@ -129,12 +128,6 @@ def certainly(found: Any) -> bool:
 def entry_of(function: Function) -> Entry | None:
     """The entry of a function, or None where the table has none."""
     return _TABLE.get(function)
-
-
-def kind_of(function: Function) -> str | None:
-    """ "rule", "composite", or None."""
-    entry = _TABLE.get(function)
-    return None if entry is None else entry.kind
 
 
 def no_rule(name: str) -> ImplicitGatherError:

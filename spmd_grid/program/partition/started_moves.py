@@ -50,7 +50,7 @@ def settled(schedule: Schedule, grid: ProcessGrid) -> Schedule:
 
 def bind_started(move: Move, grid: ProcessGrid) -> BoundMove:
     """A started move on the processes of ``grid``: ``run`` starts it, ``wait`` gives its target.  Collective."""
-    found = _Halos(move, grid) if _adds_halos(move) else _Collective(move, grid)
+    found: _Startable = _Halos(move, grid) if _adds_halos(move) else _Collective(move, grid)
     start, end, drop = found.start, found.end, found.drop
     waiting: list[None] = []  # whether it is under way
 
