@@ -44,8 +44,9 @@ _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 # Bytes of the largest arrays that compiled runs relay, which keep the interpreter's lock while they copy.
 MOST_COMPILED = 1 << 24
 
-# Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.
-_PACKED = 1 << 24
+# Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.  Near
+# processors are as quick to fetch from one another's caches.
+_PACKED, _PACKED_IF_NEAR = 1 << 24, 1 << 20
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -117,7 +118,15 @@ class MemoryMeeting(LineMeeting):
             bases = [cast(int, self._arena.base_of(process)) for process in self.comm.processes]
             found = [] if min(offsets) < 0 else [base + offset for base, offset in zip(bases, offsets, strict=True)]
             self._rings = Rings(self._address, np.array(found, np.int64))
+            if self.is_far:  # as far as words show it
+                self.ask_distance()
         return self._rings if len(self._rings.addresses) else None
+
+    def _free_memory(self) -> tuple[int, int]:
+        if self._rings is None or not len(self._rings.addresses):
+            return 0, 0
+        mine = self.comm.rank
+        return int(self._rings.addresses[mine]), int(self._rings.addresses[(mine + 1) % self.comm.size])
 
     def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable) -> bool:
         """Whether arrays, of which the largest has ``n_bytes``, are better relayed than read or sent.
@@ -149,9 +158,9 @@ class MemoryMeeting(LineMeeting):
     def may_fetch(self, n_bytes: int) -> bool:
         """Whether the system's copies may beat a relay of arrays, of which the largest has ``n_bytes``.
 
-        Local; the same on all members.
+        Local; the same on all members, at all times.
         """
-        return n_bytes > _PACKED
+        return n_bytes > min(_PACKED, _PACKED_IF_NEAR)
 
     def fetches(self) -> bool:
         """Whether all members can relay, and copy from one another's memory by the system.  Collective at first."""
@@ -183,12 +192,13 @@ class MemoryMeeting(LineMeeting):
                 found.append(MemberAddress(0, cast(int, self._arena.base_of(self.comm.processes[member])) + offset))
         return found
 
-    def better_fetched(self, key: Hashable) -> bool:
+    def better_fetched(self, n_bytes: int, key: Hashable) -> bool:
         """Whether runs with this ``key``, which may be relayed or have the system copy, do the second: the quicker.
 
-        Collective; the same on all members.
+        Collective; the same on all members.  ``n_bytes``: those of the largest array.
         """
-        return self._ways.begin(("fetched", key), self.most) == 1
+        certain = 0 if self.is_far and n_bytes <= _PACKED else None
+        return self._ways.begin(("fetched", key), self.most, certain) == 1
 
     def known_ways(self, key: Hashable) -> QuickerWay | None:
         """The way of runs with this ``key``, as `better_fetched` has it, if there have been any.  Local."""
@@ -209,7 +219,7 @@ class MemoryMeeting(LineMeeting):
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         offset, flags = super()._location_of(x, in_place)
-        if offset < 0 and x.nbytes > _PACKED and x.flags.c_contiguous and self._processes != []:
+        if offset < 0 and self.may_fetch(x.nbytes) and x.flags.c_contiguous and self._processes != []:
             self._strides[0], self._strides[1:] = kernels.address_of(x), 0
             flags = at.STRIDED | at.OUTSIDE
         return offset, flags
