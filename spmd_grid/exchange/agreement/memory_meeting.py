@@ -44,9 +44,8 @@ _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 # Bytes of the largest arrays that compiled runs relay, which keep the interpreter's lock while they copy.
 MOST_COMPILED = 1 << 24
 
-# Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.  Near
-# processors are as quick to fetch from one another's caches.
-_PACKED, _PACKED_IF_NEAR = 1 << 24, 1 << 20
+# Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.
+_PACKED, _PACKED_IF_LATE = 1 << 24, 1 << 21
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -133,16 +132,18 @@ class MemoryMeeting(LineMeeting):
 
         Collective; the same on all members.  ``readable``: whether all of them can be read where they lie;
         ``most_if_near``: the largest size that is better relayed between near processors.  For large arrays between
-        far ones it depends on the machine: runs with the same ``key``, the same on all members, try both ways.
+        far ones, or where words are slow between near ones, it depends on the machine: runs with the same ``key``, the
+        same on all members, try both ways.
         """
         if n_bytes <= RELAYED_FROM:
             return False
         self.count_relay()
         if not readable or n_bytes <= most_if_near:
             return self.relays and self.rings() is not None
-        if not self.is_far or n_bytes > _LEFT_CACHES or self.rings() is None:  # read where they lie
+        tries = self.is_far or self.is_late
+        if not tries or n_bytes > _LEFT_CACHES or self.rings() is None:  # read where they lie
             return False
-        return n_bytes <= _RELAYED_IF_FAR or self._ways.begin(key, self.most) == 0
+        return (self.is_far and n_bytes <= _RELAYED_IF_FAR) or self._ways.begin(key, self.most) == 0
 
     def known_relay(self, n_bytes: int, most_if_near: int) -> KnownRelay | None:
         """Find how compiled runs relay arrays of ``n_bytes``; None where they do not, or none were relayed.  Local."""
@@ -160,7 +161,7 @@ class MemoryMeeting(LineMeeting):
 
         Local; the same on all members, at all times.
         """
-        return n_bytes > min(_PACKED, _PACKED_IF_NEAR)
+        return n_bytes > min(_PACKED, _PACKED_IF_LATE)
 
     def fetches(self) -> bool:
         """Whether all members can relay, and copy from one another's memory by the system.  Collective at first."""
@@ -197,7 +198,7 @@ class MemoryMeeting(LineMeeting):
 
         Collective; the same on all members.  ``n_bytes``: those of the largest array.
         """
-        certain = 0 if self.is_far and n_bytes <= _PACKED else None
+        certain = None if self.is_late or n_bytes > _PACKED else 0
         return self._ways.begin(("fetched", key), self.most, certain) == 1
 
     def known_ways(self, key: Hashable) -> QuickerWay | None:

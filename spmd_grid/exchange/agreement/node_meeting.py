@@ -153,6 +153,7 @@ class NodeMeeting(Meeting):
             return None
         seconds = self._distance.ask(*self._free_memory())
         self.is_far, self.streams = self._distance.is_far, self._distance.streams
+        self.is_late = self._distance.is_late
         self.state[at.IS_FAR], self.state[at.STREAMS] = self.is_far, self.streams
         return seconds
 

@@ -26,7 +26,7 @@ _ROLL_CALLS, _ROLLS = 8, 3
 
 _QUICK, _SLOW, _DUE = 0, 1, 2  # a word; and the ways are to be tried
 
-# The bytes that are read or passed on, how often, of which the quickest counts, and the share of all time that it takes.
+# The bytes that are read or passed on; how often, of which the quickest counts; the share of all time that it takes.
 _BYTES, _TRIES, _SHARE = 1 << 16, 5, 1 / 200
 _SOURCE, _RESULT, _SLOTS = 0, _BYTES, (2 * _BYTES, 3 * _BYTES)  # bytes from the start of a member's memory
 _WORTH = 1.25  # times as long as to pass it on: what is larger than _BYTES takes less of it
@@ -37,14 +37,15 @@ class Distance:
 
     ``roll``: makes all members wait for one another a number of times, and gives the largest of their values.
     ``is_far``: whether arrays are quicker passed on than read where they lie, the owner's next write included;
-    ``streams``: whether what is passed on is quicker written past the caches.
+    ``streams``: whether what is passed on is quicker written past the caches; ``is_late``: whether they are not far
+    apart, though words are slow: what suits other sizes than those that were tried is not known then.
     """
 
     def __init__(self, roll: Callable[[int, int], int], members: int):
         self._roll, self._further = roll, max(members - 2, 0) * _FURTHER_WORD
         self._found = True, True  # when the ways were last tried
         self._due = 0.0  # when they are to be tried again
-        self.is_far = self.streams = False
+        self.is_far = self.streams = self.is_late = False
 
     def ask(self, mine: int = 0, theirs: int = 0) -> float:
         """Seconds that a word takes between two members; the rest is found anew.  Collective.
@@ -59,10 +60,12 @@ class Distance:
         state = self._roll(1, state)
         if state == _DUE:
             began = perf_counter()
-            self._found = self._try_ways(mine, theirs)
+            in_place, cached, streamed = (self._roll(1, least) for least in self._time_ways(mine, theirs))
+            self._found = in_place > _WORTH * min(cached, streamed), streamed < cached
             now = perf_counter()
             self._due = now + (now - began) / _SHARE
         self.is_far, self.streams = (False, False) if state == _QUICK else self._found
+        self.is_late = state != _QUICK and not self.is_far
         return seconds
 
     def _time_words(self) -> float:
@@ -70,8 +73,8 @@ class Distance:
         self._roll(_ROLL_CALLS, 0)
         return (perf_counter() - began) / _ROLL_CALLS
 
-    def _try_ways(self, mine: int, theirs: int) -> tuple[bool, bool]:
-        """Try to read in place, to pass on, and to pass on past the caches: as `is_far` and `streams`.  Collective."""
+    def _time_ways(self, mine: int, theirs: int) -> list[int]:
+        """Nanoseconds to read in place, to pass on, and to pass on past the caches.  Collective."""
         least = [1 << 62] * 3
         for _ in range(_TRIES):
             for way, packs in enumerate((None, NEVER, ALWAYS)):
@@ -85,8 +88,7 @@ class Distance:
                 self._roll(1, 0)
                 self._copy(mine + _RESULT, mine + _SOURCE, BY_LINES)  # the owner writes, as most programs do
                 least[way] = min(least[way], perf_counter_ns() - began)
-        in_place, cached, streamed = (self._roll(1, nanoseconds) for nanoseconds in least)
-        return in_place > _WORTH * min(cached, streamed), streamed < cached
+        return least
 
     def _copy(self, source: int, target: int, how: int) -> None:
         kernels.copy_table(kernels.address_of(self._table), self._table.shape[1], 1, source, target, how)
