@@ -45,7 +45,7 @@ _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 MOST_COMPILED = 1 << 24
 
 # Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.
-_PACKED, _PACKED_IF_LATE = 1 << 24, 1 << 21
+_PACKED = 1 << 24
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -159,9 +159,9 @@ class MemoryMeeting(LineMeeting):
     def may_fetch(self, n_bytes: int) -> bool:
         """Whether the system's copies may beat a relay of arrays, of which the largest has ``n_bytes``.
 
-        Local; the same on all members, at all times.
+        Local; the same on all members.
         """
-        return n_bytes > min(_PACKED, _PACKED_IF_LATE)
+        return n_bytes > _PACKED
 
     def fetches(self) -> bool:
         """Whether all members can relay, and copy from one another's memory by the system.  Collective at first."""
@@ -193,13 +193,12 @@ class MemoryMeeting(LineMeeting):
                 found.append(MemberAddress(0, cast(int, self._arena.base_of(self.comm.processes[member])) + offset))
         return found
 
-    def better_fetched(self, n_bytes: int, key: Hashable) -> bool:
+    def better_fetched(self, key: Hashable) -> bool:
         """Whether runs with this ``key``, which may be relayed or have the system copy, do the second: the quicker.
 
-        Collective; the same on all members.  ``n_bytes``: those of the largest array.
+        Collective; the same on all members.
         """
-        certain = None if self.is_late or n_bytes > _PACKED else 0
-        return self._ways.begin(("fetched", key), self.most, certain) == 1
+        return self._ways.begin(("fetched", key), self.most) == 1
 
     def known_ways(self, key: Hashable) -> QuickerWay | None:
         """The way of runs with this ``key``, as `better_fetched` has it, if there have been any.  Local."""
@@ -220,7 +219,7 @@ class MemoryMeeting(LineMeeting):
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         offset, flags = super()._location_of(x, in_place)
-        if offset < 0 and self.may_fetch(x.nbytes) and x.flags.c_contiguous and self._processes != []:
+        if offset < 0 and x.nbytes > _PACKED and x.flags.c_contiguous and self._processes != []:
             self._strides[0], self._strides[1:] = kernels.address_of(x), 0
             flags = at.STRIDED | at.OUTSIDE
         return offset, flags

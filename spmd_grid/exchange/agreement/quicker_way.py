@@ -34,22 +34,13 @@ class QuickerWay:
         self._least = self.words[at.WAYS_LEAST : at.WAYS_LEAST + 2]
         self._usual = 0  # nanoseconds of the slowest member's quickest run of the way that is taken, when first watched
         self._began = 0
-        self._was_certain = False
 
-    def begin(self, most: Callable[[int], int], certain: int | None = None) -> int:
+    def begin(self, most: Callable[[int], int]) -> int:
         """The way of the run that begins, 0 or 1.  Collective over the members.
 
-        ``most``: finds the largest of the members' numbers; ``certain``: the way that needs no trial now, if there is
-        one, the same on all members.
+        ``most``: finds the largest of the members' numbers.
         """
         words = self.words
-        if certain is not None or self._was_certain:
-            self.begin_anew()
-        self._was_certain = certain is not None
-        if certain is not None:
-            words[at.WAYS_RUNS], words[at.WAYS_WAY], words[at.WAYS_UNTIL] = 1, certain, 1 + WATCHED
-            self._began = perf_counter_ns()
-            return certain
         runs, way = int(words[at.WAYS_RUNS]) % TRIED_AGAIN_AFTER, int(words[at.WAYS_WAY])
         after_tries = runs - 2 * TRIES
         if after_tries == 0:
@@ -104,7 +95,7 @@ class QuickerWays:
         self._held: WeakValueDictionary[Hashable, QuickerWay] = WeakValueDictionary()
         self._tried: QuickerWay | None = None
 
-    def begin(self, key: Hashable, most: Callable[[int], int], certain: int | None = None) -> int:
+    def begin(self, key: Hashable, most: Callable[[int], int]) -> int:
         """The way of the run that begins, as `QuickerWay.begin`.  Collective."""
         tried = self._ways.get(key)
         if tried is None:
@@ -114,7 +105,7 @@ class QuickerWays:
                 self._ways.clear()
             tried = self._ways[key] = self._held[key] = self._held.get(key) or QuickerWay()
         self._tried = tried
-        return tried.begin(most, certain)
+        return tried.begin(most)
 
     def find(self, key: Hashable) -> QuickerWay | None:
         """The ways of runs with this key, if there have been any.  Local."""

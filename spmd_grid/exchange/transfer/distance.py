@@ -29,11 +29,11 @@ _QUICK, _SLOW, _DUE = 0, 1, 2  # a word; and the ways are to be tried
 # The bytes that are read or passed on; how often, of which the quickest counts; the share of all time that it takes.
 _BYTES, _TRIES, _SHARE = 1 << 16, 5, 1 / 200
 _SOURCE, _RESULT, _SLOTS = 0, _BYTES, (2 * _BYTES, 3 * _BYTES)  # bytes from the start of a member's memory
-_WORTH = 1.25  # times as long as to pass it on: what is larger than _BYTES takes less of it
+_WORTH = 1.25  # times as long as to pass it on: far enough, and between far processors a large relay should stream
 
 
 class Distance:
-    """What the members of a meeting find out about their distance, alike on all.
+    """The findings of the members of a meeting about their distance, alike on all.
 
     ``roll``: makes all members wait for one another a number of times, and gives the largest of their values.
     ``is_far``: whether arrays are quicker passed on than read where they lie, the owner's next write included;
@@ -50,7 +50,7 @@ class Distance:
     def ask(self, mine: int = 0, theirs: int = 0) -> float:
         """Seconds that a word takes between two members; the rest is found anew.  Collective.
 
-        ``mine``, ``theirs``: the addresses of memory of this member and of the next one, which nobody uses now, where
+        ``mine``, ``theirs``: the addresses of memory of this member and of the next one, which no process uses now, where
         members have such memory.
         """
         seconds = min(self._time_words() for _ in range(_ROLLS)) - self._further
@@ -61,7 +61,8 @@ class Distance:
         if state == _DUE:
             began = perf_counter()
             in_place, cached, streamed = (self._roll(1, least) for least in self._time_ways(mine, theirs))
-            self._found = in_place > _WORTH * min(cached, streamed), streamed < cached
+            is_far = in_place > _WORTH * min(cached, streamed)
+            self._found = is_far, streamed < (_WORTH if is_far else 1.0) * cached
             now = perf_counter()
             self._due = now + (now - began) / _SHARE
         self.is_far, self.streams = (False, False) if state == _QUICK else self._found

@@ -16,7 +16,6 @@ __all__ = ["in_meeting"]
 def in_meeting(body, monkeypatch, *args):
     """Run ``body``, in which arrays of over 64 KiB may be fetched; how often they were, and whether they can be."""
     monkeypatch.setattr(memory_meeting, "_PACKED", 1 << 16)
-    monkeypatch.setattr(memory_meeting, "_PACKED_IF_LATE", 1 << 16)
     copies, run = [], FetchProgram.run
     monkeypatch.setattr(FetchProgram, "run", lambda self, result: (copies.append(1), run(self, result))[1])
     grid = sg.init_grid((-1,))
