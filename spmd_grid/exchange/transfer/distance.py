@@ -50,8 +50,8 @@ class Distance:
     def ask(self, mine: int = 0, theirs: int = 0) -> float:
         """Seconds that a word takes between two members; the rest is found anew.  Collective.
 
-        ``mine``, ``theirs``: the addresses of memory of this member and of the next one, which no process uses now, where
-        members have such memory.
+        ``mine``, ``theirs``: the addresses of memory of this member and of the next one, which no process uses now,
+        where members have such memory.
         """
         seconds = min(self._time_words() for _ in range(_ROLLS)) - self._further
         state = _QUICK if seconds <= SLOW_WORD else _SLOW
