@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spmd_grid.exchange.agreement.node_meeting import FAR_SECONDS
+from spmd_grid.exchange.transfer.distance import SLOW_WORD
 
 _SETTING = "ranks", "library", "processor", "cores", "numpy", "mpi4py"  # alike in all runs
 
@@ -45,7 +45,7 @@ def joined(runs: Sequence[Run]) -> dict[str, Any]:
 
 def is_far(row: Run) -> bool:
     """Whether the processors shared no cache."""
-    return (row.get("hop_ns") or 0) > 1e9 * FAR_SECONDS
+    return (row.get("hop_ns") or 0) > 1e9 * SLOW_WORD
 
 
 def _median(rows: Sequence[Run]) -> Run:

@@ -22,7 +22,8 @@ BARE_PATH = "/usr/bin:/bin"
 QUICK = {
     "thread_level": "MULTIPLE", "nodes": 1, "shares_memory": True, "in_place": 9.0, "by_messages": 3.0,
     "fetches": True,
-    "latency": 1.0, "bandwidth": 9.0, "all_reduce": 3.0, "model": None, "far": False, "peer": 1,
+    "latency": 1.0, "bandwidth": 9.0, "all_reduce": 3.0, "model": None, "far": False, "late": False, "word": 90.0,
+    "peer": 1,
 }  # fmt: skip
 
 
@@ -199,6 +200,12 @@ def test_the_table(monkeypatch, capsys):
     at = next(i for i, line in enumerate(lines) if line.split()[:3] == ["fails", "MPI", "library"])
     assert lines[at].endswith("it is broken") and lines[at + 1].lstrip().startswith("-> Install one with")
     assert max(map(len, lines)) < 120
+
+
+def test_slow_words_within_a_cache_are_told():
+    found = doctor._of_ranks(QUICK | {"late": True, "word": 301.0})
+    (check,) = (each for each in found if each.name == "processors")
+    assert check.verdict == OK and check.value == "share a cache, in which a word takes 301 ns"
 
 
 @pytest.mark.parametrize("changed, name", [

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from spmd_grid.bench.common.timing import Times
-from spmd_grid.exchange.agreement.node_meeting import FAR_SECONDS
+from spmd_grid.exchange.transfer.distance import SLOW_WORD
 
 __all__ = [
     "ARRAY_LIBRARIES",
@@ -136,7 +136,7 @@ class Row(Generic[FieldsCase]):
     @property
     def far(self) -> bool:
         """Whether the processors shared no cache, as far as that was measured."""
-        return self.hop_ns is not None and self.hop_ns > 1e9 * FAR_SECONDS
+        return self.hop_ns is not None and self.hop_ns > 1e9 * SLOW_WORD
 
     @classmethod
     def from_dict(cls, case_type: type[FieldsCase], figures: Mapping[str, Any]) -> Self:

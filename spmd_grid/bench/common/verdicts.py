@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from spmd_grid.bench.common.rows import LIBRARIES, OURS, NamedCase, Row
-from spmd_grid.exchange.agreement.node_meeting import FAR_SECONDS
+from spmd_grid.exchange.transfer.distance import SLOW_WORD
 
 __all__ = ["Goal", "disturbed_lines", "library_lines", "slower_lines", "slower_rows"]
 
@@ -67,7 +67,7 @@ def slower_lines(rows: Sequence[Row[Any]]) -> list[str]:
     lines = disturbed_lines(rows)
     if far := sum(row.far for row in rows):
         lines.append(
-            f"In {far} of {len(rows)} rows the processors were far apart (over {1e9 * FAR_SECONDS:.0f} ns): 'far'"
+            f"In {far} of {len(rows)} rows the processors were far apart (over {1e9 * SLOW_WORD:.0f} ns): 'far'"
         )
     slower = slower_rows(rows)
     lines.append(

@@ -227,7 +227,9 @@ def _of_ranks(found: dict[str, Any], transport: Callable[[], str] = str) -> Iter
     if found["far"] is not None:
         far = found["far"]
         yield Check(
-            SLOW if far else OK, "processors", "share no cache" if far else "share a cache",
+            SLOW if far else OK, "processors",
+            "share no cache" if far else f"share a cache, in which a word takes {found['word']:.0f} ns" if found["late"]
+            else "share a cache",
             "Bind neighbouring ranks to neighbouring cores (mpiexec -bind-to core with MPICH,"
             " --bind-to core with Open MPI)." * far,
         )  # fmt: skip

@@ -100,6 +100,8 @@ def ranks() -> dict[str, Any]:
             rates[path] = 8 * _MIB / _least(_broadcast(grid), _LARGE_ROUNDS) / 1e9
     meeting = meeting_of(group)
     model = getattr(meeting, "model", None)
+    fetches = isinstance(meeting, MemoryMeeting) and meeting.fetches()  # has made what distances are tried with
+    word = meeting.ask_distance() if isinstance(meeting, MemoryMeeting) else None
     found = {
         "size": comm.size,
         "thread_level": _thread_level(mpi()),
@@ -107,7 +109,7 @@ def ranks() -> dict[str, Any]:
         "peer": peer, "shares_memory": group.shares_memory,
         "latency": 1e6 * latency, "bandwidth": _MIB / large / 1e9, "all_reduce": 1e6 * reduce,
         "in_place": rates["direct"], "by_messages": rates["message"],
-        "fetches": isinstance(meeting, MemoryMeeting) and meeting.fetches(),
+        "fetches": fetches, "late": bool(meeting.is_late), "word": None if word is None else 1e9 * word,
         "model": str(model) if model else None,
         "far": bool(meeting.is_far) if group.times_well and group.shares_memory else None,
     }  # fmt: skip

@@ -21,7 +21,7 @@ class Meeting:
     """Meetings by means of the transport alone."""
 
     posted_bytes = 0  # the size of the largest arrays that members post beside their frames, in memory that they share
-    is_far = False  # whether the processors of some members are far apart; the same on all members
+    is_far = is_late = streams = False  # what members have found out about their distance: see `Distance`
     stage: Stage | None = (
         None  # where members of one node pass on what has crossed from others, in groups that span nodes
     )

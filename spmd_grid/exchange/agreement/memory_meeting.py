@@ -117,23 +117,33 @@ class MemoryMeeting(LineMeeting):
             bases = [cast(int, self._arena.base_of(process)) for process in self.comm.processes]
             found = [] if min(offsets) < 0 else [base + offset for base, offset in zip(bases, offsets, strict=True)]
             self._rings = Rings(self._address, np.array(found, np.int64))
+            if self.is_far:  # as far as words show it
+                self.ask_distance()
         return self._rings if len(self._rings.addresses) else None
+
+    def _free_memory(self) -> tuple[int, int]:
+        if self._rings is None or not len(self._rings.addresses):
+            return 0, 0
+        mine = self.comm.rank
+        return int(self._rings.addresses[mine]), int(self._rings.addresses[(mine + 1) % self.comm.size])
 
     def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable) -> bool:
         """Whether arrays, of which the largest has ``n_bytes``, are better relayed than read or sent.
 
         Collective; the same on all members.  ``readable``: whether all of them can be read where they lie;
         ``most_if_near``: the largest size that is better relayed between near processors.  For large arrays between
-        far ones it depends on the machine: runs with the same ``key``, the same on all members, try both ways.
+        far ones, or where words are slow between near ones, it depends on the machine: runs with the same ``key``, the
+        same on all members, try both ways.
         """
         if n_bytes <= RELAYED_FROM:
             return False
         self.count_relay()
         if not readable or n_bytes <= most_if_near:
             return self.relays and self.rings() is not None
-        if not self.is_far or n_bytes > _LEFT_CACHES or self.rings() is None:  # read where they lie
+        tries = self.is_far or self.is_late
+        if not tries or n_bytes > _LEFT_CACHES or self.rings() is None:  # read where they lie
             return False
-        return n_bytes <= _RELAYED_IF_FAR or self._ways.begin(key, self.most) == 0
+        return (self.is_far and n_bytes <= _RELAYED_IF_FAR) or self._ways.begin(key, self.most) == 0
 
     def known_relay(self, n_bytes: int, most_if_near: int) -> KnownRelay | None:
         """Find how compiled runs relay arrays of ``n_bytes``; None where they do not, or none were relayed.  Local."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 from typing import NoReturn, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.relay import COPIED_IF_RELAYED
 from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, StagingRing
+from spmd_grid.exchange.transfer.distance import Distance
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
@@ -21,7 +21,6 @@ from spmd_grid.transport.wire import Messages
 
 __all__ = [
     "COPIED_BYTES",
-    "FAR_SECONDS",
     "LOCATION_BYTES",
     "MEETING_BLOCK_BYTES",
     "MEETING_LINE_BYTES",
@@ -31,10 +30,6 @@ __all__ = [
 
 # Arrays of at most this many bytes outside the arena are copied into it to be read, where they cannot be relayed.
 COPIED_BYTES = MOST_STAGED
-
-# Processors are far apart where a word takes longer than within one cache.
-FAR_SECONDS = 170e-9
-_ROLL_CALLS = 8
 
 MEETING_LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
 MEETING_BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 256
@@ -81,6 +76,7 @@ class NodeMeeting(Meeting):
         state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
         state[at.LOCATIONS_SEEN] = kernels.address_of(self._locations)
         self._address = kernels.address_of(state)
+        self._distance = Distance(self._call_roll, len(members))
 
     copied_bytes = COPIED_BYTES
     model: MachineModel | None = None
@@ -102,7 +98,7 @@ class NodeMeeting(Meeting):
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         """Offset in this process's segment at which others can read ``x`` or a copy of it (else -1), and flags."""
-        # Lines that a far processor has written are slower to read than a copy past the caches.
+        # Lines that a far processor has read are slower to write to than a copy is made.
         copies = self.is_far and x.nbytes <= COPIED_IF_RELAYED and not in_place
         if x.flags.c_contiguous and not copies:
             offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
@@ -116,7 +112,7 @@ class NodeMeeting(Meeting):
                 return offset, at.LENT | at.STRIDED
         if x.nbytes > (COPIED_IF_RELAYED if self.relays else self.copied_bytes):
             return -1, 0
-        return self._copies.copy(x, int(self.state[at.EPOCH]), self.is_far), 0
+        return self._copies.copy(x, int(self.state[at.EPOCH]), self.streams), 0
 
     def _array_at(self, member: int, fact: Facts, location: Sequence[int]) -> np.ndarray:
         """The array of a member of the node."""
@@ -155,15 +151,15 @@ class NodeMeeting(Meeting):
     def ask_distance(self) -> float | None:
         if not self.comm.times_well:  # the time would be that of the system's switches from one process to the next
             return None
-        taken = []
-        for _ in range(3):
-            began = perf_counter()
-            self._call_roll(_ROLL_CALLS)
-            taken.append(perf_counter() - began)
-        seconds = min(taken) / _ROLL_CALLS
-        self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
-        self.state[at.STREAMS] = self.is_far
+        seconds = self._distance.ask(*self._free_memory())
+        self.is_far, self.streams = self._distance.is_far, self._distance.streams
+        self.is_late = self._distance.is_late
+        self.state[at.IS_FAR], self.state[at.STREAMS] = self.is_far, self.streams
         return seconds
+
+    def _free_memory(self) -> tuple[int, int]:
+        """The addresses of memory of this member and of the next one that no process uses between operations, or 0."""
+        return 0, 0
 
     def together(self) -> None:
         """Waits until all members of the node have come.  Collective over these."""

@@ -95,7 +95,7 @@ def _array_in(line: int, run: int, member: int) -> int:
 @inner
 def _depends(run: int, state: int) -> int:
     """The words at RUN_UNLESS_READ, where it depends on the arrays' memory whether they are relayed; else 0."""
-    return 0 if load(run, at.RUN_IF_FAR) and load(state, at.STREAMS) else load(run, at.RUN_UNLESS_READ)
+    return 0 if load(run, at.RUN_IF_FAR) and load(state, at.IS_FAR) else load(run, at.RUN_UNLESS_READ)
 
 
 @inner

@@ -42,7 +42,8 @@ def as_if(grid, far):
         return
     relay = meeting.relay
     meeting.is_far, meeting.ask_distance = far, lambda: None
-    meeting.state[at.STREAMS] = far
+    meeting.is_late = False
+    meeting.state[at.IS_FAR] = meeting.state[at.STREAMS] = meeting.streams = far
     meeting.relay = lambda *args: (relays.append(1), relay(*args))
     try:
         yield relays

@@ -38,6 +38,7 @@ def as_if_far(shape, far):
     parts = np.random.default_rng(4).standard_normal((n, *shape))
     sg.all_reduce(np.ones(1), grid, [0])
     meeting = meeting_of(grid.group((0,)))
+    meeting.is_late = False
     meeting.is_far, meeting.ask_distance = far, lambda: None  # it asks anew from time to time
     check_all(grid, n, me, parts, "arena", "arena")
     x = grid.allocate((1000,), "f8")

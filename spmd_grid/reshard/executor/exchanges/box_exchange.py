@@ -89,7 +89,7 @@ class BoxExchange:
         self._kind = as_reduction(partial.sharding.partial_kind)
         self._follows = follows
         self._relay = self._relay_of(boxes)
-        self._is_far = False
+        self._distance = False, False
         if self._relay is not None:
             capacity //= 2  # the ring has the other half of what all exchanges of a plan may hold
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, capacity)
@@ -223,11 +223,11 @@ class BoxExchange:
 
         Local, alike on all members.
         """
-        far = meeting.is_far
-        if far == self._is_far:
+        far, streams = meeting.is_far, meeting.streams
+        if (far, streams) == self._distance:
             return
-        self._is_far = far
-        self._channel.stage_past_caches(far)
+        self._distance = far, streams
+        self._channel.stage_past_caches(streams)
         if self._rounds is not None and self._are_read and not self._must_be_read:
             self._reads_at_once = self._all_at_once and not far
             self._channel.choose(STAGED if far else READ)
