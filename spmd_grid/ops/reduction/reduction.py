@@ -176,7 +176,8 @@ class Reduction:
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
         pieces = 0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize
-        return 2 * MEETING_LINE_BYTES + STAGED_BYTES + pieces
+        for_root = 0 if self._root is None else (self._n // self.comm.size + 1) * self.dtype.itemsize
+        return 2 * MEETING_LINE_BYTES + STAGED_BYTES + pieces + for_root
 
     def describe(self) -> str:
         """Describe which member combines what."""

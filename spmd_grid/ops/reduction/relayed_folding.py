@@ -38,8 +38,8 @@ __all__ = ["RelayedFolding"]
 # Between near processors, larger arrays that can be read are faster to read: each member then folds a part.
 _WHOLE_IF_NEAR, _BLOCKS_IF_NEAR = 1 << 19, 1 << 18
 
-# Root folds so many arrays as fast as it packs, folds and copies slices.
-_FEW_ARRAYS = 4
+# Root folds so many arrays alone as fast as it packs, folds and copies slices; and more of up to so many bytes.
+_FEW_ARRAYS, _ROOT_ALONE = 4, 1 << 16
 
 
 class RelayedFolding:
@@ -118,7 +118,9 @@ class RelayedFolding:
     @property
     def _is_sliced(self) -> bool:
         size = self._call.comm.size
-        return self._n_bytes > most_folded_whole(size) and (self._root is None or size > _FEW_ARRAYS)
+        if self._root is not None:
+            return size > _FEW_ARRAYS and self._n_bytes > _ROOT_ALONE
+        return self._n_bytes > most_folded_whole(size)
 
     @cached_property
     def _fold(self) -> int:
