@@ -38,7 +38,7 @@ __all__ = ["RelayedFolding"]
 # Between near processors, larger arrays that can be read are faster to read: each member then folds a part.
 _WHOLE_IF_NEAR, _BLOCKS_IF_NEAR = 1 << 19, 1 << 18
 
-# Root folds so many arrays alone as fast as it packs, folds and copies slices; and more of up to so many bytes.
+# Root folds up to this number of arrays alone as fast as it packs, folds and copies slices; more, up to these bytes.
 _FEW_ARRAYS, _ROOT_ALONE = 4, 1 << 16
 
 
