@@ -16,6 +16,7 @@ __all__ = [
     "MOST_CHUNK",
     "MOST_RELAYED_BOX",
     "RELAY_SLOT_BYTES",
+    "most_folded_whole",
     "most_in_lines",
 ]
 
@@ -23,6 +24,20 @@ __all__ = [
 
 RELAY_SLOT_BYTES = 1 << 18  # of a ring, which a step of a relay packs, for all receivers together
 MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie
+
+# Each of n members that fold whole arrays fetches n - 1 of them; each that folds a slice of all arrays fetches about
+# two: its slice of the others, and the others' results.  Slices take two more rounds of words, and copies of results.
+_WHOLE_FOR_TWO, _WHOLE_FOR_FOUR = 1 << 19, 1 << 16
+
+
+def most_folded_whole(members: int) -> int:
+    """The bytes of the largest array of which every member of a node folds all others', not a slice.  Plans only.
+
+    >>> [most_folded_whole(members) >> 10 for members in (2, 3, 4, 5, 8, 16)]
+    [512, 64, 64, 32, 12, 4]
+    """
+    return _WHOLE_FOR_TWO if members == 2 else _WHOLE_FOR_FOUR // max(1, members - 3)
+
 
 # -- between nodes -------------------------------------------------------------------------------------------------
 

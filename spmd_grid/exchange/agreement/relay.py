@@ -102,8 +102,9 @@ class RelayProgram:
 
     ``rings``: the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
     the compiled fold; ``own_in_ring``: whether this member folds its own row from its ring; ``spreads``: whether what
-    it folds is packed again, for the others; ``streams``: whether cells are copied past the caches into the result,
-    where that does not follow from its size as in operations.
+    it folds is packed again, for the others; ``scratch_bytes``: those of what it folds for others alone, having no
+    result; ``streams``: whether cells are copied past the caches into the result, where that does not follow from its
+    size as in operations.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class RelayProgram:
         fold: int = 0,
         own_in_ring: bool = False,
         spreads: bool = False,
+        scratch_bytes: int = 0,
         streams: int | None = None,
     ):
         parts = [step.parts() for step in steps]
@@ -124,9 +126,10 @@ class RelayProgram:
         table = kernels.build_table([*packs.rows, *keeps.rows, *lands.rows])
         width = at.FOLD_FIRST + len(rings.addresses)
         folds = np.array([step.fold or (0,) * width for step in steps], np.int64)
-        scratch, large = np.zeros(len(rings.addresses), np.int64), n_bytes >= STREAMED_FROM
+        row_words, large = np.zeros(len(rings.addresses), np.int64), n_bytes >= STREAMED_FROM
+        scratch = np.empty(scratch_bytes, np.uint8)
         buffer = np.empty(BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
-        self._alive = rings, table, packs, keeps, lands, folds, scratch, buffer
+        self._alive = rings, table, packs, keeps, lands, folds, row_words, buffer, scratch
         self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
         part_bytes = min(len(steps), _SLOTS) * slots.n_bytes
         words[at.RELAY_STATE] = rings.state
@@ -139,9 +142,10 @@ class RelayProgram:
             kernels.address_of(each.firsts) for each in (packs, keeps, lands)
         ]
         words[at.RELAY_FOLD], words[at.RELAY_FOLDS] = fold, kernels.address_of(folds)
-        words[at.RELAY_ROWS] = kernels.address_of(scratch)
+        words[at.RELAY_ROWS] = kernels.address_of(row_words)
         words[at.RELAY_BUFFER] = kernels.address_of(buffer) if buffer.size else 0
         words[at.RELAY_OWN_IN_RING] = own_in_ring
+        words[at.RELAY_SCRATCH] = kernels.address_of(scratch) if scratch_bytes else 0
         self.address = kernels.address_of(words)
 
     def run(self, x: np.ndarray | None, result: np.ndarray | None) -> bool:

@@ -71,6 +71,8 @@ def _run(program: int, x: int, result: int) -> int:
     steps, word = load(program, at.RELAY_STEPS), 2 * load(state, at.LINE_BYTES) + 128  # on a line of its own
     part = epoch % load(program, at.RELAY_PARTS) * load(program, at.RELAY_PART_BYTES)
     posted = epoch << at.RELAY_STEP_BITS  # of all relays of this meeting, and no other
+    if load(program, at.RELAY_SCRATCH):
+        result = load(program, at.RELAY_SCRATCH)
     for step in range(steps + 1):
         if step < steps:
             streams = load(state, at.STREAMS)

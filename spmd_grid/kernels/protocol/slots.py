@@ -301,7 +301,8 @@ RELAY_FOLD = 11  # address of the compiled fold; 0: nothing is folded
 RELAY_FOLDS = 12  # address of words of each step: elements, bytes from the start of the result, and of each row
 RELAY_ROWS, RELAY_BUFFER = 13, 14  # address of words for addresses of rows, and of the fold's buffer, or 0
 RELAY_OWN_IN_RING = 15  # whether a member folds its own row from its ring, not from its array
-RELAY_WORDS = 17
+RELAY_SCRATCH = 17  # address of memory for what a member folds for others alone; 0: that is a part of its result
+RELAY_WORDS = 18
 # A relay's post is its meeting's number, then its step in these bits.  A sleep compares the lower half of a word, so a
 # part of the number is there.
 RELAY_STEP_BITS = 24

@@ -40,8 +40,9 @@ from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Reduction"]
 
-# Up to this many bytes over all members, one round that collects everything beats two rounds of slices.
-_SMALL_BYTES = 1 << 14
+# Up to this many bytes over all members, one round that collects everything beats two rounds of slices: of arrays that
+# are still to be collected, and of those that have been posted as the members met.
+_SMALL_BYTES, _SMALL_IF_POSTED = 1 << 14, 1 << 16
 
 # Two members read as much of each other's arrays whether they fold all of it or halves, and folding all saves a round.
 # Within one cache, halves are faster nevertheless from some size on, since folding has a third stream.
@@ -90,7 +91,8 @@ class Reduction:
             self._slice_folding if blocks is None else BlockFolding(call, shape, dtype, self.cut, self._folding)
         ).run
         total = self._n * dtype.itemsize * comm.size
-        small = blocks is None and total <= (_SMALL_BYTES if comm.size > 2 else _SMALL_FOR_TWO)
+        most = _SMALL_IF_POSTED if self._arrays.are_posted else _SMALL_BYTES
+        small = blocks is None and total <= (most if comm.size > 2 else _SMALL_FOR_TWO)
         self._whole = small or not kind.elementwise
         self._could_halve = small and kind.elementwise and total > _HALVES_FROM
 
@@ -174,7 +176,8 @@ class Reduction:
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
         pieces = 0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize
-        return 2 * MEETING_LINE_BYTES + STAGED_BYTES + pieces
+        for_root = 0 if self._root is None else (self._n // self.comm.size + 1) * self.dtype.itemsize
+        return 2 * MEETING_LINE_BYTES + STAGED_BYTES + pieces + for_root
 
     def describe(self) -> str:
         """Describe which member combines what."""

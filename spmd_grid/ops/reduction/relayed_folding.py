@@ -25,6 +25,7 @@ from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.links.sizes import most_folded_whole
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.ops.reduction.folding import Folding, flat_target
@@ -37,8 +38,8 @@ __all__ = ["RelayedFolding"]
 # Between near processors, larger arrays that can be read are faster to read: each member then folds a part.
 _WHOLE_IF_NEAR, _BLOCKS_IF_NEAR = 1 << 19, 1 << 18
 
-# Up to these sizes two members, and more than two, fold whole arrays: slices take two steps more.
-_WHOLE_FOR = 1 << 19, 1 << 16
+# Root folds up to this number of arrays alone as fast as it packs, folds and copies slices; more, up to these bytes.
+_FEW_ARRAYS, _ROOT_ALONE = 4, 1 << 16
 
 
 class RelayedFolding:
@@ -108,11 +109,18 @@ class RelayedFolding:
         if self._program is None:
             if self._blocks is not None:
                 self._program = self._of_blocks(rings, self._blocks)
-            elif self._root is None and self._n_bytes > _WHOLE_FOR[self._call.comm.size > 2]:
+            elif self._is_sliced:
                 self._program = self._of_slices(rings)
             else:
                 self._program = self._of_wholes(rings)
         return self._program
+
+    @property
+    def _is_sliced(self) -> bool:
+        size = self._call.comm.size
+        if self._root is not None:
+            return size > _FEW_ARRAYS and self._n_bytes > _ROOT_ALONE
+        return self._n_bytes > most_folded_whole(size)
 
     @cached_property
     def _fold(self) -> int:
@@ -157,10 +165,15 @@ class RelayedFolding:
         return RelayProgram(rings, slots, steps, blocks[me].size * itemsize, self._fold, own_in_ring=own is None)
 
     def _of_slices(self, rings: Rings) -> RelayProgram:
-        """Steps in which every member folds a piece of its slice, and copies a piece of the others' results."""
+        """Steps in which every member folds a piece of its slice, and all, or root, copy pieces of the others' results.
+
+        Where only root has a result, the others fold into memory of the program.
+        """
         me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
         flat = (itemsize,)
         slices = slices_of(self._n_bytes // itemsize, size)
+        has_result = self._root in (None, me)
+        folded_from = 0 if has_result else slices[me].starts[0] * itemsize
         cuts, area, slots = self._cut(slices, size)
         steps = [RelayStep([], [], []) for _ in range(max(map(len, cuts)) + 2)]
         for member, pieces in enumerate(cuts):
@@ -172,13 +185,17 @@ class RelayedFolding:
                 if member != me:
                     steps[number].packs.append(self._pack(piece, start + area * area_of(me, member)))
                     ends = ring, at.INTO_RESULT
-                    last.lands.append(kernels.box_row(piece.shape, itemsize, flat, result, flat, first, *ends))
+                    if has_result:
+                        last.lands.append(kernels.box_row(piece.shape, itemsize, flat, result, flat, first, *ends))
                 else:
                     rows = [first if i == me else start + area * area_of(i, me) for i in range(size)]
-                    steps[number].fold[:] = piece.size, first, *rows
+                    into = first - folded_from
+                    steps[number].fold[:] = piece.size, into, *rows
                     ends = at.INTO_RESULT, ring
-                    last.packs.append(kernels.box_row(piece.shape, itemsize, flat, first, flat, result, *ends))
-        return RelayProgram(rings, slots, steps, self._n_bytes, self._fold, spreads=True)
+                    if self._root != me:
+                        last.packs.append(kernels.box_row(piece.shape, itemsize, flat, into, flat, result, *ends))
+        scratch = 0 if has_result else slices[me].size * itemsize
+        return RelayProgram(rings, slots, steps, self._n_bytes, self._fold, spreads=True, scratch_bytes=scratch)
 
     def _cut(self, boxes: Sequence[Box], areas: int) -> tuple[list[list[Box]], int, Slots]:
         """The pieces of each box, the bytes of an area for one of them, and slots of these areas."""

@@ -11,6 +11,7 @@ from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.quicker_way import TRIES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM, SLOT_BYTES
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.links.sizes import most_folded_whole
 from spmd_grid.ops.calls.shape_rules import cut_box
 
 WORDS = SLOT_BYTES // 8
@@ -194,3 +195,34 @@ def wherever_arrays_lie(far):
 @pytest.mark.parametrize("far", [False, True])
 def test_compiled_runs_wherever_arrays_lie(spmd, n, far):
     spmd(n, wherever_arrays_lie, far)
+
+
+def folds_of_many(far):
+    grid = sg.init_grid((-1,))
+    n, me = grid.grid.size, grid.rank
+    most = most_folded_whole(n) // 8
+    with as_if(grid, far) as relays:
+        for size in (RELAYED_FROM // 8, RELAYED_FROM // 8 + 1, most, most + 1, WORDS, 4 * WORDS + 5):
+            parts = np.random.default_rng(size).standard_normal((n, size))
+            total = parts[0].copy()
+            for part in parts[1:]:
+                total += part
+            for kind in KINDS[:3]:
+                x, untouched = made(grid, parts[me], kind), np.full(size, 7.0)
+                with (
+                    sg.all_reduce.plan(grid, x.shape, x.dtype) as everywhere,
+                    sg.reduce.plan(grid, x.shape, x.dtype, root=[n - 1]) as at_root,
+                ):
+                    for _ in range(5):  # the first runs are Python's
+                        assert np.array_equal(everywhere.run(x), total)
+                        out = untouched.copy()
+                        at_root.run(x, out=out)
+                        assert np.array_equal(out, total if me == n - 1 else untouched)
+    assert relays is None or relays
+
+
+@pytest.mark.parametrize("n", [4, 6])
+@pytest.mark.parametrize("far", [False, True])
+def test_folds_of_many_members(spmd, n, far):
+    """Whole arrays and slices give the bits of a sum in the group's order; only root's ``out`` is written."""
+    spmd(n, folds_of_many, far)
