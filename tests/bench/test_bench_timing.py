@@ -37,6 +37,11 @@ def test_in_turns(scale):
     assert again[-24:] == log[-24:]  # the order that every rank draws
 
 
+def test_as_many_calls_of_all():
+    times = measure(Alone(), contenders([], a=1e-4, b=1e-3), rounds=2, batch_seconds=2e-3, alike=True)
+    assert times.calls["a"] == times.calls["b"] > 2
+
+
 def test_time_is_that_of_the_slowest_rank():
     class SlowPartner(Alone):
         def allgather(self, value):

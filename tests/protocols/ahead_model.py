@@ -35,7 +35,7 @@ def recorded_runs(size: int, lines: int, roots: tuple[int, ...], way: str = IN_L
 
 class _Member:
     def __init__(self, recorder: Recorder, rank: int, lines: int, way: str):
-        from spmd_grid.kernels.ahead import messages, pieces, runs, slots
+        from spmd_grid.kernels.ahead import blocks, messages, pieces, runs, slots
         from spmd_grid.kernels.protocol import sleeping
 
         self.recorder, self.rank, self.lines, self.way = recorder, rank, lines, way
@@ -56,7 +56,8 @@ class _Member:
             "fold_at": lambda fold, rows, count, n, into, buffer: recorder.move(recorder.words[rows], into, n * WORD),
         }
         words["wake"] = reread(sleeping, words)["wake"]
-        words |= {name: reread(messages, words)[name] for name in messages.__all__}
+        for module in (blocks, messages):
+            words |= {name: reread(module, words)[name] for name in module.__all__}
         words |= {name: reread(pieces, words | {"_reaches": _reaches})[name] for name in pieces.__all__}
         kernels = reread(runs, words)
         self._begin, self._go, self._end = kernels["begin_ahead"], kernels["go_ahead"], kernels["end_ahead"]

@@ -63,16 +63,20 @@ def measure(
     at_most_seconds: float = float("inf"),
     seed: int = 0,
     trial_seconds: float = _TRIAL_SECONDS,
+    alike: bool = False,
 ) -> Times[str]:
     """Time batches of all ``contenders`` in turns, ``rounds`` times, in an order shuffled from ``seed``.
 
     Collective.  A batch takes about ``batch_seconds``.  Stops early, after at least 5 rounds, once ``at_most_seconds``
     have passed.  ``trial_seconds``: of the trials that say how many calls are a batch; where ranks share cores, longer
-    than a rank's turn.
+    than a rank's turn.  ``alike``: all make as many calls as the one that makes most; where calls overlap, the time of
+    a call depends on how many there are.
     """
     names = list(contenders)
     order = np.random.default_rng(seed)
     calls = {name: calls_per_batch(comm, contenders[name], batch_seconds, trial_seconds) for name in names}
+    if alike:
+        calls = dict.fromkeys(names, max(calls.values(), default=1))
     taken = np.empty((len(names), rounds))
     end = time.perf_counter() + at_most_seconds
     with _no_collections():

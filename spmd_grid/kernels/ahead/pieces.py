@@ -17,6 +17,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, fold_at, give_way, load, load_acquire, store, store_release
 from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.ahead.blocks import done_word, line_of, made_word
 from spmd_grid.kernels.ahead.messages import (
     begin_message,
     begin_messages,
@@ -31,7 +32,7 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import look_around
 
-__all__ = ["done_word", "finish_sends", "go_by_pieces", "say_done"]
+__all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
 _LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
 
@@ -43,28 +44,11 @@ def _reaches(address: int, value: int) -> bool:
 
 
 @inner
-def _line(state: int, member: int, number: int) -> int:
-    return load(state, ahead_at.BLOCKS + member) + number % ahead_at.LINES * load(state, at.LINE_BYTES)
-
-
-@inner
-def done_word(state: int, member: int) -> int:
-    """The address of the word in which a member says up to which run it has read all large arrays and pieces."""
-    return load(state, ahead_at.BLOCKS + member) + ahead_at.LINES * load(state, at.LINE_BYTES)
-
-
-@inner
 def say_done(state: int, number: int) -> None:
     """Say that this member has read all that it reads of others of its node in this run."""
     word = done_word(state, load(state, at.MEMBER))
     store_release(word, number)  # after the loads of what others have posted and made
     wake(state, word)
-
-
-@inner
-def _made_word(state: int, member: int) -> int:
-    """The address of the word in which a member says which pieces are there for the others of its node."""
-    return done_word(state, member) + 64
 
 
 @inner
@@ -94,7 +78,7 @@ def _lines(run: int, program: int, pieces: int, state: int, number: int) -> int:
     for i in range(load(program, ahead_at.NEEDS)):
         row = load(program, ahead_at.NEED_ROWS) + 8 * ahead_at.NEED_WORDS * i
         member = load(row, ahead_at.NEED_MEMBER)
-        line = _line(state, member, number)
+        line = line_of(state, member, number)
         if not _reaches(line, number):
             return at.OTHERS
         code = compare(state, number, number, load(line, 1), -1 - member)
@@ -184,7 +168,7 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) 
         return code
     store(pieces, ahead_at.STEP, step + 1)
     if load(row, ahead_at.MADE):
-        word = _made_word(state, load(state, at.MEMBER))
+        word = made_word(state, load(state, at.MEMBER))
         store_release(word, (number << ahead_at.MADE_BITS) + load(row, ahead_at.MADE))
         wake(state, word)
     return at.FINE
@@ -198,7 +182,7 @@ def _take(run: int, program: int, pieces: int, state: int, number: int, out: int
     if code == at.FINE and load(program, ahead_at.RECEIVES):
         code = _arrive(run, program, pieces, state, number)
     if code == at.FINE and load(row, ahead_at.TAKE_MADE):
-        if not _reaches(_made_word(state, load(row, ahead_at.TAKE_MEMBER)), _made(number, row)):
+        if not _reaches(made_word(state, load(row, ahead_at.TAKE_MEMBER)), _made(number, row)):
             return at.OTHERS
     if code == at.FINE:
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
@@ -239,10 +223,10 @@ def _look_around(program: int, pieces: int, state: int, number: int) -> bool:
         return look_around(state, 0, 0, 0)
     if not has_steps and load(row, ahead_at.TAKE_MADE) and load(pieces, ahead_at.HERE) == number:
         member = load(row, ahead_at.TAKE_MEMBER)
-        return look_around(state, _made_word(state, member), _made(number, row), member)
+        return look_around(state, made_word(state, member), _made(number, row), member)
     for i in range(load(program, ahead_at.NEEDS)):
         member = load(load(program, ahead_at.NEED_ROWS) + 8 * ahead_at.NEED_WORDS * i, ahead_at.NEED_MEMBER)
-        line = _line(state, member, number)
+        line = line_of(state, member, number)
         if not _reaches(line, number):
             return look_around(state, line, number, member)
     return True

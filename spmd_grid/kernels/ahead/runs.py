@@ -18,8 +18,9 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, load, load_acquire, store, store_release
 from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.ahead.blocks import done_word, line_of
 from spmd_grid.kernels.ahead.messages import begin_messages, compare, finish_messages, requests, take_messages
-from spmd_grid.kernels.ahead.pieces import done_word, finish_sends, go_by_pieces, say_done
+from spmd_grid.kernels.ahead.pieces import finish_sends, go_by_pieces, say_done
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
@@ -33,14 +34,9 @@ _DIGEST_FACTOR = 6364136223846793005
 
 
 @inner
-def _line(state: int, member: int, number: int) -> int:
-    return load(state, ahead_at.BLOCKS + member) + number % ahead_at.LINES * load(state, at.LINE_BYTES)
-
-
-@inner
 def _wait(state: int, member: int, number: int, patient: bool) -> int:
     """Wait for the line of a member in a run, and compare its key: FINE, OTHERS, ENDED or ANOTHER_RUN."""
-    line = _line(state, member, number)
+    line = line_of(state, member, number)
     if patient:
         if wait_for(state, line, number, member) != at.FINE:
             return at.ENDED
@@ -60,8 +56,8 @@ def _catch_up(state: int, next_run: int, patient: bool) -> int:
         number = load(state, ahead_at.SEEN) + 1
         for i in range(load(state, at.MEMBERS)):
             if i != load(state, at.MEMBER):
-                if load(state, at.SLEEPS) and load_acquire(_line(state, i, number)) < number:
-                    wait_a_while(state, _line(state, i, next_run - 1), next_run - 1)
+                if load(state, at.SLEEPS) and load_acquire(line_of(state, i, number)) < number:
+                    wait_a_while(state, line_of(state, i, next_run - 1), next_run - 1)
                 code = _wait(state, i, number, patient)
                 if code != at.FINE:
                     return code
@@ -87,7 +83,7 @@ def _offset(run: int, program: int, state: int, x: int) -> int:
 @inner
 def _post(run: int, program: int, state: int, x: int, number: int) -> None:
     """Post this member's line, with its array or the one that it has received for its node."""
-    line, source, posts = _line(state, load(state, at.MEMBER), number), x, load(program, ahead_at.POSTS)
+    line, source, posts = line_of(state, load(state, at.MEMBER), number), x, load(program, ahead_at.POSTS)
     if posts == ahead_at.RECEIVED:
         source = load(load(program, ahead_at.RECEIVE_ROWS), ahead_at.BUFFER) + ahead_at.CELLS
     if posts != ahead_at.NO_ARRAY and load(program, ahead_at.PIECES):
@@ -101,7 +97,7 @@ def _post(run: int, program: int, state: int, x: int, number: int) -> None:
 
 @inner
 def _send(run: int, program: int, number: int) -> bool:
-    """Begin to send all messages of a run; whether MPI has taken them."""
+    """Begin to send all messages of a run, unless it has none; whether MPI has taken them."""
     table, columns = load(program, ahead_at.TABLE), load(program, ahead_at.COLUMNS)
     for i in range(load(program, ahead_at.PACKS)):
         row = load(program, ahead_at.PACK_ROWS) + 8 * ahead_at.PACK_WORDS * i
@@ -114,6 +110,7 @@ def _send(run: int, program: int, number: int) -> bool:
         message = load(rows + 8 * ahead_at.MESSAGE_WORDS * i, ahead_at.BUFFER)
         store(message, 0, number)
         store(message, 1, load(program, ahead_at.KEY))
+    store(program, ahead_at.SENT, number)
     return begin_messages(program, isend, rows, count, requests(program, 1))
 
 
@@ -125,7 +122,7 @@ def _need(run: int, state: int, rows: int, count: int, number: int, patient: boo
         code = _wait(state, load(row, ahead_at.NEED_MEMBER), number, patient)
         if code != at.FINE:
             return code
-        array = _line(state, load(row, ahead_at.NEED_MEMBER), number) + ahead_at.LINE_ARRAY
+        array = line_of(state, load(row, ahead_at.NEED_MEMBER), number) + ahead_at.LINE_ARRAY
         store(load(run, at.RUN_ROWS), load(row, ahead_at.NEED_SOURCE), array)
     return at.FINE
 
@@ -145,6 +142,8 @@ def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
     store(state, ahead_at.PROGRAM, program)
     store(state, ahead_at.KEYS + number % ahead_at.LINES, key)
     store(meeting, at.RAN_AHEAD, load(meeting, at.RAN_AHEAD) * _DIGEST_FACTOR + key)
+    if not (load(program, ahead_at.CARRIES) or load(program, ahead_at.PIECES) or _send(run, program, number)):
+        return at.CUT  # sent before the others of the node are woken, who may take the core
     rows, count = load(program, ahead_at.RECEIVE_ROWS), load(program, ahead_at.RECEIVES)
     if not begin_messages(program, load(program, ahead_at.IRECV), rows, count, requests(program, 0)):
         return at.CUT
@@ -170,7 +169,6 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
             return code
         if not _send(run, program, number):
             return at.CUT
-        store(program, ahead_at.SENT, number)
     if receives and load(program, ahead_at.ARRIVED) != number:
         code = finish_messages(state, requests(program, 0), receives, 0, patient)
         if code == at.FINE:
@@ -178,7 +176,7 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
         if code != at.FINE:
             return code
         store(program, ahead_at.ARRIVED, number)
-    if load_acquire(_line(state, load(state, at.MEMBER), number)) != number:
+    if load_acquire(line_of(state, load(state, at.MEMBER), number)) != number:
         _post(run, program, state, x, number)
     return _need(run, state, load(program, ahead_at.NEED_ROWS), load(program, ahead_at.NEEDS), number, patient)
 

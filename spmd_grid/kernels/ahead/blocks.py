@@ -1,0 +1,30 @@
+"""Where the words lie that the members of a node write for one another: lines of runs, and two words."""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - imported first: see compiled.py
+
+from spmd_grid.kernels.address import load
+from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.protocol import slots as at
+
+__all__ = ["done_word", "line_of", "made_word"]
+
+
+@inner
+def line_of(state: int, member: int, number: int) -> int:
+    """The address of the line of a member in a run."""
+    return load(state, ahead_at.BLOCKS + member) + number % ahead_at.LINES * load(state, at.LINE_BYTES)
+
+
+@inner
+def done_word(state: int, member: int) -> int:
+    """The address of the word in which a member says up to which run it has read all large arrays and pieces."""
+    return load(state, ahead_at.BLOCKS + member) + ahead_at.LINES * load(state, at.LINE_BYTES)
+
+
+@inner
+def made_word(state: int, member: int) -> int:
+    """The address of the word in which a member says which pieces are there for the others of its node."""
+    return done_word(state, member) + 64
