@@ -64,7 +64,7 @@ class RelayMember(Member):
         super().meets(members)
         from spmd_grid.exchange.agreement.relay import Rings
 
-        self._rings = Rings(self.state, np.array([member.ring for member in members], np.int64))
+        self._rings = Rings(self.state, np.array([member.ring for member in members], np.int64), self.rank)
 
     def relay(self, number: int, what: str, pieces: int) -> None:
         """All meet, relay new arrays, and have what they should."""

@@ -116,7 +116,7 @@ class MemoryMeeting(LineMeeting):
             offsets = [location[at.LOCATION_OFFSET] for location in read_locations(frames.locations)]
             bases = [cast(int, self._arena.base_of(process)) for process in self.comm.processes]
             found = [] if min(offsets) < 0 else [base + offset for base, offset in zip(bases, offsets, strict=True)]
-            self._rings = Rings(self._address, np.array(found, np.int64))
+            self._rings = Rings(self._address, np.array(found, np.int64), self.comm.rank)
             if self.is_far:  # as far as words show it
                 self.ask_distance()
         return self._rings if len(self._rings.addresses) else None

@@ -58,10 +58,11 @@ def has_areas(members: int, itemsize: int) -> bool:
 
 
 class Rings(NamedTuple):
-    """The addresses of the state of a meeting, and of its members' rings."""
+    """The addresses of the state of a meeting, and of its members' rings; ``member``: the index of this one."""
 
     state: int
     addresses: np.ndarray
+    member: int
 
 
 class Slots(NamedTuple):
@@ -90,11 +91,15 @@ class RelayStep(NamedTuple):
     lands: list[BoxRow | None]
     fold: list[int]
 
-    def parts(self) -> tuple[list[BoxRow], list[BoxRow], list[BoxRow]]:
-        """The rows that are packed, that stay on this member, and that come from others."""
+    def parts(self, member: int, size: int) -> tuple[list[BoxRow], list[BoxRow], list[BoxRow]]:
+        """The rows that are packed, that stay on ``member``, and that come from others: first from the next member.
+
+        If all began with the same one, its cache would serve all others at a time, and then the next one's.
+        """
         packs, lands = ([row for row in rows if row is not None] for rows in (self.packs, self.lands))
         own = [row for row in lands if row.source_base == at.FROM_X]
-        return packs, own, [row for row in lands if row.source_base != at.FROM_X]
+        others = [row for row in lands if row.source_base != at.FROM_X]
+        return packs, own, sorted(others, key=lambda row: (row.source_base - at.FIRST_RING - member) % size)
 
 
 class RelayProgram:
@@ -119,7 +124,7 @@ class RelayProgram:
         scratch_bytes: int = 0,
         streams: int | None = None,
     ):
-        parts = [step.parts() for step in steps]
+        parts = [step.parts(rings.member, len(rings.addresses)) for step in steps]
         packs, keeps, lands = (_counted(rows) for rows in zip(*parts)) if parts else [_counted([])] * 3
         keeps.firsts[:] += len(packs.rows)
         lands.firsts[:] += len(packs.rows) + len(keeps.rows)
