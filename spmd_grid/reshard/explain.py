@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from spmd_grid.formatting import bytes_text, count_text, seconds_text
 from spmd_grid.reshard.plan_value import PlanValue
-from spmd_grid.reshard.planner.cost import step_cost
+from spmd_grid.reshard.planner.cost import costs_in_chain
 from spmd_grid.reshard.planner.steps import NATIVE
 
 __all__ = ["explain"]
 
 
 def explain(plan: PlanValue) -> str:
-    """The steps with the layouts between them, what each moves and costs, totals, and the alternatives.  Local."""
+    """The steps with the layouts between them, what each moves and costs, totals, and the alternatives.  Local.
+
+    The steps' seconds are those in a run of all of them, and add up to those in all.
+    """
     dtypes = ", ".join(map(str, plan.dtypes))
     lines = [
         f"reshard {dtypes} {list(plan.source.global_shape)}",
@@ -19,8 +22,8 @@ def explain(plan: PlanValue) -> str:
         f"  to   {plan.target.sharding}",
         f"strategy {plan.strategy}: {plan.chosen}",
     ]
-    for n, step in enumerate(plan.steps, 1):
-        cost = step_cost(step, plan.itemsize, plan.links)
+    costs = costs_in_chain(plan.steps, plan.itemsize, plan.links)
+    for n, (step, cost) in enumerate(zip(plan.steps, costs, strict=True), 1):
         lines.append(f"  {n}. {step}")
         if plan.chunks > 1:
             lines.append(
@@ -34,6 +37,9 @@ def explain(plan: PlanValue) -> str:
         )
     if not plan.steps:
         lines.append("  nothing to do: every process has all cells that it needs")
+    between = plan.seconds - sum(cost.seconds for cost in costs)
+    if plan.chunks == 1 and plan.links.call_seconds and between > 0:
+        lines.append(f"     {seconds_text(between)} for the Python code that runs one after the other")
     totals = plan.totals()
     lines.append(
         f"in all {seconds_text(plan.seconds)}, {bytes_text(totals.received)} moved; a process receives up to"

@@ -1,6 +1,7 @@
 """Copies in the caches of a node and past them: their law, how it is found from times, and what steps take by it."""
 
 import doctest
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -152,3 +153,16 @@ def test_caches_hold_a_part_of_all_that_a_run_touches():
     before = step_cost(steps[0], 8, links, 2 * MIB + MIB).seconds
     slower = 0.8 / 10 + 0.2
     assert chain_cost(steps, 8, links).seconds - before - links.call_seconds == pytest.approx(2.5 * slower)
+
+
+def test_what_a_plan_prints_adds_up():
+    """Steps are priced as in a run of all of them, in which the caches hold less than in a run of one alone."""
+    links = replace(CACHED, call_seconds=1.5)
+    source, target = sg.Sharding(GRID, [[0], [1]]), sg.Sharding(GRID, [[], [0]])
+    plan = sg.plan_reshard(source, target, (1024, 512), "f8", "basis", links=links)
+    lines = str(plan).splitlines()
+    parts = [float(line.split()[0]) for line in lines if re.match(r"     [\d.]+ s\b", line)]
+    (total,) = (float(line.split()[2]) for line in lines if line.startswith("in all"))
+    assert len(parts) == 3 and "1.50 s for the Python code" in str(plan)
+    assert sum(parts) == pytest.approx(total, abs=0.015)
+    assert parts[0] > step_cost(plan.steps[0], 8, links).seconds

@@ -12,7 +12,7 @@ from spmd_grid.program.ir import CallSite, Value
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.program.partition.work import hidden_seconds
-from spmd_grid.reshard.planner.cost import step_cost
+from spmd_grid.reshard.planner.cost import costs_in_chain
 from spmd_grid.reshard.planner.steps import Step
 
 __all__ = ["Communication", "bytes_per_axis", "communications_of", "communications_of_step", "crossed_axes"]
@@ -76,8 +76,7 @@ def communications_of_step(step: Any) -> Iterator[Communication]:
     if isinstance(step, Move):
         plan = step.plan
         site = step.operation.site if step.operation else None
-        for each in plan.steps:
-            cost = step_cost(each, plan.itemsize, plan.links)
+        for each, cost in zip(plan.steps, costs_in_chain(plan.steps, plan.itemsize, plan.links), strict=True):
             if cost.bytes:
                 yield Communication(
                     each.kind,

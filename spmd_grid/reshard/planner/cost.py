@@ -37,7 +37,7 @@ from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, M
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
 
-__all__ = ["Cost", "chain_cost", "stays_within_nodes", "step_cost", "step_totals"]
+__all__ = ["Cost", "chain_cost", "costs_in_chain", "stays_within_nodes", "step_cost", "step_totals"]
 
 
 class Cost(NamedTuple):
@@ -154,17 +154,28 @@ def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
     """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local.
 
-    One step alone is compiled; several are moved by Python, which takes `call_seconds`.  When a step comes again, the
-    caches hold a part of all that the run touches: the arrays of the other steps too, and, of what crosses between
-    nodes, what lies in the system's buffers.
+    One step alone is compiled; several are moved by Python, which takes `call_seconds`.
     """
-    parts = [part for step in steps for part in run_steps_of(step)]
+    found = _sum(costs_in_chain(steps, itemsize, links), steps, itemsize)
+    n_exchanges = sum(len(run_steps_of(step)) for step in steps)
+    return found._replace(seconds=found.seconds + (links.call_seconds if n_exchanges > 1 else 0.0))
+
+
+def costs_in_chain(steps: Sequence[Step], itemsize: int, links: LinkModel) -> list[Cost]:
+    """The costs of consecutive steps, one by one, in runs of all of them.  Local.
+
+    When a step comes again, the caches hold a part of all that the run touches: the arrays of the other steps too, and,
+    of what crosses between nodes, what lies in the system's buffers.
+    """
+    each = [run_steps_of(step) for step in steps]
+    parts = [part for run_steps in each for part in run_steps]
     own = [(most_local(part.source) + most_local(part.target)) * itemsize for part in parts]
     between = sum([most_local(part.source) for part in parts[1:]]) * itemsize  # arrays of two steps
     touched = sum(own) - between + sum([_buffered(part, itemsize, links) for part in parts])
-    each = [step_cost(part, itemsize, links, touched - of_step) for part, of_step in zip(parts, own, strict=True)]
-    found = _sum(each, parts, itemsize)
-    return found._replace(seconds=found.seconds + (links.call_seconds if len(parts) > 1 else 0.0))
+    costs = iter(
+        [step_cost(part, itemsize, links, touched - of_part) for part, of_part in zip(parts, own, strict=True)]
+    )
+    return [_sum([next(costs) for _ in run_steps], run_steps, itemsize) for run_steps in each]
 
 
 def _buffered(step: Step, itemsize: int, links: LinkModel) -> int:
