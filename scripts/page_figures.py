@@ -120,6 +120,48 @@ _LINKS = Figures(
     | {f"disturbed at {links}": partial(between.disturbed, links) for links in _SHAPED_LINKS},
 )
 
+_RANKS_OF_A_NODE = Figures(
+    partial(ops_report.RowFigures.from_dict, OpsCase),
+    "operation, bytes per rank",
+    [
+        time_of("ours", OURS),
+        time_of("plan", ops_report.PLAN),
+        time_of("from plain numpy arrays", ops_report.NUMPY),
+        time_of("best by hand", _best),
+        ratio("best / ours", lambda row: row.over_best),
+        ratio("best / plan", lambda row: row.best_over_plan),
+        time_of("in place", IN_PLACE),
+        time_of("waiting", WAITING),
+    ],
+    {
+        "rows slower": phrases.rows_slower,
+        "plans": phrases.plans,
+        "waits": phrases.waits,
+        "rows disturbed": phrases.rows_disturbed,
+    },
+)
+
+_NETWORK = Figures(
+    network_report.NetworkRow.from_dict,
+    "row",
+    [*network_report.table().columns, *network_report.table().notes],
+    {
+        "few both ways": between.ratios(partial(between.few, both_ways=True)),
+        "few one way": between.ratios(partial(between.few, both_ways=False)),
+        "few": between.times(partial(between.few, both_ways=True)),
+        "times one way": between.times(partial(between.few, both_ways=False)),
+        "one crossing": between.one_crossing,
+        "many by hand twice": between.ratios(partial(between.many, sends_twice=True)),
+        "many moved": between.ratios(partial(between.many_once, kind=between.OPERATION)),
+        "many reduced": between.ratios(partial(between.many_once, kind=between.OPERATION, reduces=True)),
+        "many resharded": between.ratios(partial(between.many_once, kind=between.RESHARDING)),
+        "halos": between.ratios(between.halos),
+        "small reshardings": between.ratios(between.small_reshardings),
+        "within hosts": between.ratios(lambda rows: [row for row in rows if not row.fewest]),
+        "rows": lambda rows: f"{sum(row.over_best >= 1 for row in rows)} of the {len(rows)} rows",
+    },
+)
+
 BENCHES: dict[str, Figures] = {
     "arrays": Figures(
         partial(arrays_report.RowFigures.from_dict, ArraysCase),
@@ -223,48 +265,13 @@ BENCHES: dict[str, Figures] = {
         },
         NearAndFar.of,
     ),
-    "crowded": Figures(
-        partial(ops_report.RowFigures.from_dict, OpsCase),
-        "operation, bytes per rank",
-        [
-            time_of("ours", OURS),
-            time_of("plan", ops_report.PLAN),
-            time_of("from plain numpy arrays", ops_report.NUMPY),
-            time_of("best by hand", _best),
-            ratio("best / ours", lambda row: row.over_best),
-            ratio("best / plan", lambda row: row.best_over_plan),
-            time_of("in place", IN_PLACE),
-            time_of("waiting", WAITING),
-        ],
-        {
-            "rows slower": phrases.rows_slower,
-            "plans": phrases.plans,
-            "waits": phrases.waits,
-            "rows disturbed": phrases.rows_disturbed,
-        },
-    ),
+    "crowded": _RANKS_OF_A_NODE,
+    "ops_16": _RANKS_OF_A_NODE,
+    "ops_4": _RANKS_OF_A_NODE,
     "links": _LINKS,
     "links_held_out": _LINKS,
-    "network": Figures(
-        network_report.NetworkRow.from_dict,
-        "row",
-        [*network_report.table().columns, *network_report.table().notes],
-        {
-            "few both ways": between.ratios(partial(between.few, both_ways=True)),
-            "few one way": between.ratios(partial(between.few, both_ways=False)),
-            "few": between.times(partial(between.few, both_ways=True)),
-            "times one way": between.times(partial(between.few, both_ways=False)),
-            "one crossing": between.one_crossing,
-            "many by hand twice": between.ratios(partial(between.many, sends_twice=True)),
-            "many moved": between.ratios(partial(between.many_once, kind=between.OPERATION)),
-            "many reduced": between.ratios(partial(between.many_once, kind=between.OPERATION, reduces=True)),
-            "many resharded": between.ratios(partial(between.many_once, kind=between.RESHARDING)),
-            "halos": between.ratios(between.halos),
-            "small reshardings": between.ratios(between.small_reshardings),
-            "within hosts": between.ratios(lambda rows: [row for row in rows if not row.fewest]),
-            "rows": lambda rows: f"{sum(row.over_best >= 1 for row in rows)} of the {len(rows)} rows",
-        },
-    ),
+    "network": _NETWORK,
+    "network_16": _NETWORK,
     "programs": Figures(
         partial(programs_report.RowFigures.from_dict, ProgramsCase),
         "program, arrays",
