@@ -25,13 +25,13 @@ __all__ = [
 RELAY_SLOT_BYTES = 1 << 18  # of a ring, which a step of a relay packs, for all receivers together
 MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie
 
-# Each of n members that fold whole arrays fetches n - 1 of them; each that folds a slice of all arrays fetches about
-# two: its slice of the others, and the others' results.  Slices take two more rounds of words, and copies of results.
+# If n members fold whole arrays, each of them fetches n - 1.  If they fold slices, each fetches as much as two arrays:
+# its slice of the others' arrays, and the others' results.  But slices take two more rounds of words.
 _WHOLE_FOR_TWO, _WHOLE_FOR_FOUR = 1 << 19, 1 << 16
 
 
 def most_folded_whole(members: int) -> int:
-    """The bytes of the largest array of which every member of a node folds all others', not a slice.  Plans only.
+    """The size in bytes up to which every member of a node folds whole arrays instead of a slice of each.  Plans only.
 
     >>> [most_folded_whole(members) >> 10 for members in (2, 3, 4, 5, 8, 16)]
     [512, 64, 64, 32, 12, 4]

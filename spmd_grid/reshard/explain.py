@@ -13,7 +13,7 @@ __all__ = ["explain"]
 def explain(plan: PlanValue) -> str:
     """The steps with the layouts between them, what each moves and costs, totals, and the alternatives.  Local.
 
-    The steps' seconds are those in a run of all of them, and add up to those in all.
+    Each step is priced as in a run of all steps, so the seconds add up to the total.
     """
     dtypes = ", ".join(map(str, plan.dtypes))
     lines = [
@@ -39,7 +39,7 @@ def explain(plan: PlanValue) -> str:
         lines.append("  nothing to do: every process has all cells that it needs")
     between = plan.seconds - sum(cost.seconds for cost in costs)
     if plan.chunks == 1 and plan.links.call_seconds and between > 0:
-        lines.append(f"     {seconds_text(between)} for the Python code that runs one after the other")
+        lines.append(f"     {seconds_text(between)} for the Python code that runs the steps")
     totals = plan.totals()
     lines.append(
         f"in all {seconds_text(plan.seconds)}, {bytes_text(totals.received)} moved; a process receives up to"

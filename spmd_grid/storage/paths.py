@@ -12,13 +12,18 @@ import numpy as np
 from spmd_grid.errors import DamagedError, StorageError
 from spmd_grid.storage.system import System
 
-__all__ = ["File", "Folders", "described"]
+__all__ = ["File", "Folders", "described", "is_missing"]
 
 
 def described(op: str, call: str, path: Path, error: OSError) -> StorageError:
     """The error that says which system call on which file failed in operation ``op``."""
     code = errno.errorcode.get(error.errno or 0, type(error).__name__)
     return StorageError(f"{op}: {call} of {path} failed: {error.strerror or error} ({code})")
+
+
+def is_missing(error: StorageError) -> bool:
+    """Whether the error of `described` says that a file or folder does not exist."""
+    return str(error).endswith("(ENOENT)")
 
 
 class File:
@@ -47,7 +52,7 @@ class File:
         try:
             return cls(system, op, path, os.O_WRONLY)
         except StorageError as error:
-            if "(ENOENT)" in str(error):
+            if is_missing(error):
                 raise StorageError(
                     f"{op}: {path} was made by the first process and does not exist here; save to a folder that all"
                     " hosts share"
@@ -60,7 +65,7 @@ class File:
         try:
             return cls(system, op, path, os.O_RDONLY)
         except StorageError as error:
-            if "(ENOENT)" in str(error):
+            if is_missing(error):
                 raise DamagedError(f"{op}: {path} does not exist") from None
             raise
 
@@ -184,7 +189,7 @@ class Folders:
                 pass
             except StorageError as error:
                 above = missing[-1].parent
-                if "(ENOENT)" not in str(error) or above in missing:
+                if not is_missing(error) or above in missing:
                     raise
                 missing.append(above)
                 continue

@@ -1,4 +1,4 @@
-"""The distance of members, by words and by trials: alike on all, whatever each of them measures."""
+"""Members measure their distance by words and by trials, and all find the same, whatever each of them times."""
 
 from threading import Barrier, Thread
 
@@ -71,7 +71,7 @@ def test_one_slow_word_counts_and_one_slow_member(monkeypatch, n):
 
 
 def test_trials_are_rare(monkeypatch):
-    """They take at most one part in two hundred of the time, and what they found holds until the next one."""
+    """Trials take at most one part in two hundred of the time; a finding holds until the next trial."""
     members = Members(monkeypatch, 2)
     members.words = [SLOW, SLOW]
 
@@ -93,7 +93,7 @@ def test_trials_are_rare(monkeypatch):
 
 
 def in_turns(monkeypatch):
-    """Members that measure something else each time: results are right, and all take the same ways."""
+    """Every trial finds something else: results are right, and all members choose alike."""
     grid = sg.init_grid((-1,))
     n, me = grid.size, grid.rank
     sg.all_reduce(np.ones(1), grid, [0])

@@ -115,7 +115,7 @@ def test_a_host_is_gone_for_good(event):
 
 
 def test_a_host_is_gone_when_all_others_have_ended():
-    """No operation waits for it, but the end of the program does.  The rank that reports is far from the launcher."""
+    """The end of the program waits for the host, though no operation does.  The launcher is on a third host."""
     options = ["--ranks-per-node", "1,1,1", "--at", "the others end", "link-down 2"]
     run = drill("stay", options=options, SPMD_GRID_TIMEOUT="2", DRILL_NOTICE="1")
     assert "rank 1 (1,) on node1 has ended and waits for the end of node2, which has not answered for" in run.err, run
@@ -137,7 +137,7 @@ def test_the_launcher_gives_up_a_host_that_is_gone():
 
 
 def interrupted(first, told, then, file):
-    """The run of a program that ends once node1 has answered again; ``first`` keeps it from that, until ``then``."""
+    """Run a program that ends once node1 has answered again; ``first`` silences node1, and ``then`` lets it answer."""
     answers = "node1 answers rank 0 (0,) on node0 again"
     events = [("started+0.2", first), (told, then), (answers, f"on 0 touch {file}"), (f"{told}+60", "signal INT")]
     run = drill("end", str(file), options=[word for event in events for word in ("--at", *event)], DRILL_NOTICE="1")

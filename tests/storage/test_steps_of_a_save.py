@@ -100,7 +100,7 @@ def test_no_old_checkpoint_goes_before_the_new_one_verifies(spmd):
 
 
 class FarAway(System):
-    """As on another host: what the first process has made does not exist."""
+    """A system that does not find the files of the first process, as on a host that does not see their folder."""
 
     def open(self, path, flags, *more):
         if not flags & os.O_CREAT and flags & os.O_WRONLY:

@@ -104,7 +104,7 @@ def run_job(transport, n, program, *args, python=(), environment=None):
 
 
 def check_fine(tmp_path, n, text, *args, **environment):
-    """Runs the program ``text`` under mpiexec: it ends well, and all of its n ranks print "fine" and nothing else."""
+    """Run the program ``text`` under mpiexec; check that it ends well and that its n ranks print "fine" alone."""
     program = tmp_path / "program.py"
     program.write_text(text)
     job = run_job("mpiexec", n, program, *args, environment=environment)

@@ -69,8 +69,8 @@ def measure(
 
     Collective.  A batch takes about ``batch_seconds``.  Stops early, after at least 5 rounds, once ``at_most_seconds``
     have passed.  ``trial_seconds``: of the trials that say how many calls are a batch; where ranks share cores, longer
-    than a rank's turn.  ``alike``: all make as many calls as the one that makes most; where calls overlap, the time of
-    a call depends on how many there are.
+    than a rank's turn.  ``alike``: all contenders make the same number of calls, the largest that any needs: if calls
+    overlap, the time of a call depends on how many follow one another.
     """
     names = list(contenders)
     order = np.random.default_rng(seed)

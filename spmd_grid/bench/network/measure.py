@@ -1,8 +1,9 @@
 """The network benchmark: what crosses between nodes, how long it takes, and the same by MPI's own operations.
 
 Ours is timed as a call into ``out=`` and as a plan; by hand, as in ``bench ops`` and ``bench reshard``.  Sources are
-not rewritten: what crosses takes much longer than that.  A batch is several calls in a row, as many for each contender:
-in one call alone, ranks also wait for the one that left the barrier last, and buffers take in what is sent first.
+not rewritten: what crosses takes much longer than that.  Each contender makes
+the same number of calls in a row: a single call would include the wait for the rank that leaves the barrier last, and
+buffers would take in what it sends.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class NodeMeeting(Meeting):
         return seconds
 
     def _free_memory(self) -> tuple[int, int]:
-        """The addresses of memory of this member and of the next one that no process uses between operations, or 0."""
+        """The addresses of memory of this member and the next one that is free between operations, or 0."""
         return 0, 0
 
     def together(self) -> None:

@@ -92,9 +92,9 @@ class RelayStep(NamedTuple):
     fold: list[int]
 
     def parts(self, member: int, size: int) -> tuple[list[BoxRow], list[BoxRow], list[BoxRow]]:
-        """The rows that are packed, that stay on ``member``, and that come from others: first from the next member.
+        """The rows that ``member`` packs, those that it keeps, and those that it copies from others.
 
-        If all began with the same one, its cache would serve all others at a time, and then the next one's.
+        The last begin with the next member: if all began with the same one, a single cache would serve them all.
         """
         packs, lands = ([row for row in rows if row is not None] for rows in (self.packs, self.lands))
         own = [row for row in lands if row.source_base == at.FROM_X]
@@ -107,9 +107,9 @@ class RelayProgram:
 
     ``rings``: the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
     the compiled fold; ``own_in_ring``: whether this member folds its own row from its ring; ``spreads``: whether what
-    it folds is packed again, for the others; ``scratch_bytes``: those of what it folds for others alone, having no
-    result; ``streams``: whether cells are copied past the caches into the result, where that does not follow from its
-    size as in operations.
+    it folds is packed again, for the others; ``scratch_bytes``: the size of what it folds for others if it has no
+    result itself; ``streams``: whether cells are copied past the caches into the result, where that does not follow
+    from its size as in operations.
     """
 
     def __init__(

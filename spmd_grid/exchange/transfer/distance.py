@@ -1,9 +1,9 @@
-"""The distance of processors: what it costs that one reads what another one has written.
+"""The measured distance of processors: what a read of memory costs that another processor has written.
 
-Lines of cache that another processor has read are slow to write to again, and may be slow to fetch.  Between processors
-that share no cache it can be quicker to pass arrays on than to read them where they lie, and to write past the caches
-what is passed on.  A quick word shows that nothing of this is so.  A slow one does not show that it is: many cores may
-share a cache that answers late.  Then members pass a few bytes each way, now and then, and compare the times.
+A line of cache that another processor has read is slow to write again, and may be slow to fetch.  Processors that share
+no cache can therefore be quicker with a relay than with reads in place, and with a relay that writes past the caches.
+Processors that exchange a word quickly share a cache.  Processors that exchange it slowly may share one too: a cache of
+many cores answers late.  Their members time a small array each way, now and then, and take the quickest.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ _QUICK, _SLOW, _DUE = 0, 1, 2  # a word; and the ways are to be tried
 # The bytes that are read or passed on; how often, of which the quickest counts; the share of all time that it takes.
 _BYTES, _TRIES, _SHARE = 1 << 16, 5, 1 / 200
 _SOURCE, _RESULT, _SLOTS = 0, _BYTES, (2 * _BYTES, 3 * _BYTES)  # bytes from the start of a member's memory
-_WORTH = 1.25  # times as long as to pass it on: far enough, and between far processors a large relay should stream
+# Members are far apart if a read in place takes this many times as long as a relay.  Between them relays stream unless
+# that takes this many times as long as a relay through the caches, which large arrays leave.
+_WORTH = 1.25
 
 
 class Distance:
-    """The findings of the members of a meeting about their distance, alike on all.
+    """The distance that the members of a meeting have measured, the same on all of them.
 
     ``roll``: makes all members wait for one another a number of times, and gives the largest of their values.
-    ``is_far``: whether arrays are quicker passed on than read where they lie, the owner's next write included;
-    ``streams``: whether what is passed on is quicker written past the caches; ``is_late``: whether they are not far
-    apart, though words are slow: what suits other sizes than those that were tried is not known then.
+    ``is_far``: whether a relay is quicker than a read in place, if the owner's next write counts too; ``streams``:
+    whether a relay is quicker past the caches; ``is_late``: whether words are slow but members are not far apart, so
+    that the trial says nothing about arrays of other sizes.
     """
 
     def __init__(self, roll: Callable[[int, int], int], members: int):
@@ -48,10 +50,10 @@ class Distance:
         self.is_far = self.streams = self.is_late = False
 
     def ask(self, mine: int = 0, theirs: int = 0) -> float:
-        """Seconds that a word takes between two members; the rest is found anew.  Collective.
+        """Measure the distance anew, and return the seconds that a word takes between two members.  Collective.
 
-        ``mine``, ``theirs``: the addresses of memory of this member and of the next one, which no process uses now,
-        where members have such memory.
+        ``mine``, ``theirs``: the addresses of memory of this member and of the next one that no process uses now; 0 if
+        there is none.
         """
         seconds = min(self._time_words() for _ in range(_ROLLS)) - self._further
         state = _QUICK if seconds <= SLOW_WORD else _SLOW
@@ -75,7 +77,7 @@ class Distance:
         return (perf_counter() - began) / _ROLL_CALLS
 
     def _time_ways(self, mine: int, theirs: int) -> list[int]:
-        """Nanoseconds to read in place, to pass on, and to pass on past the caches.  Collective."""
+        """The nanoseconds that a read in place, a relay, and a relay past the caches take.  Collective."""
         least = [1 << 62] * 3
         for _ in range(_TRIES):
             for way, packs in enumerate((None, NEVER, ALWAYS)):

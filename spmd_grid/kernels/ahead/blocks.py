@@ -1,4 +1,7 @@
-"""Where the words lie that the members of a node write for one another: lines of runs, and two words."""
+"""Addresses of the memory in which the members of a node tell one another how far they are in runs without a meeting.
+
+Each member has a block: a line for each of the last runs, and two words behind the lines.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ __all__ = ["done_word", "line_of", "made_word"]
 
 @inner
 def line_of(state: int, member: int, number: int) -> int:
-    """The address of the line of a member in a run."""
+    """The address of the line that a member fills in a run."""
     return load(state, ahead_at.BLOCKS + member) + number % ahead_at.LINES * load(state, at.LINE_BYTES)
 
 
 @inner
 def done_word(state: int, member: int) -> int:
-    """The address of the word in which a member says up to which run it has read all large arrays and pieces."""
+    """The address of a member's word for the last run of which it has read all large arrays and pieces."""
     return load(state, ahead_at.BLOCKS + member) + ahead_at.LINES * load(state, at.LINE_BYTES)
 
 
 @inner
 def made_word(state: int, member: int) -> int:
-    """The address of the word in which a member says which pieces are there for the others of its node."""
+    """The address of a member's word for the last piece that it has made for the others of its node."""
     return done_word(state, member) + 64

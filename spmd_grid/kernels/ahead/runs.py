@@ -97,7 +97,7 @@ def _post(run: int, program: int, state: int, x: int, number: int) -> None:
 
 @inner
 def _send(run: int, program: int, number: int) -> bool:
-    """Begin to send all messages of a run, unless it has none; whether MPI has taken them."""
+    """Begin to send the messages of a run, if it has any; return whether MPI has taken them."""
     table, columns = load(program, ahead_at.TABLE), load(program, ahead_at.COLUMNS)
     for i in range(load(program, ahead_at.PACKS)):
         row = load(program, ahead_at.PACK_ROWS) + 8 * ahead_at.PACK_WORDS * i

@@ -168,10 +168,10 @@ class _Piece(NamedTuple):
 
 
 def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int) -> list[_Piece]:
-    """All pieces that cross, in the order in which they are sent; alike on all members.
+    """The pieces that cross, in the order in which they are sent; the same on all members.
 
-    Where as many items as members of a node need them, or a multiple, one member receives all of an item: so few pairs
-    of processes exchange messages, both ways.  Else the members receive its pieces by turns.
+    If the members of a node need as many items as there are members, or a multiple, each item goes to one of them, so
+    that few pairs of processes exchange messages.  Otherwise the pieces of an item go to its members by turns.
     """
     readers: dict[tuple[int, Item], list[int]] = {}
     for member, items in enumerate(received):

@@ -165,9 +165,9 @@ class RelayedFolding:
         return RelayProgram(rings, slots, steps, blocks[me].size * itemsize, self._fold, own_in_ring=own is None)
 
     def _of_slices(self, rings: Rings) -> RelayProgram:
-        """Steps in which every member folds a piece of its slice, and all, or root, copy pieces of the others' results.
+        """The steps of a fold by slices: every member folds its slice, and all, or root, copy the others' results.
 
-        Where only root has a result, the others fold into memory of the program.
+        If only root has a result, the others fold into memory of the program.
         """
         me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
         flat = (itemsize,)

@@ -162,7 +162,7 @@ def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
 
 
 def costs_in_chain(steps: Sequence[Step], itemsize: int, links: LinkModel) -> list[Cost]:
-    """The costs of consecutive steps, one by one, in runs of all of them.  Local.
+    """The cost of each of several consecutive steps, in a run of all of them.  Local.
 
     When a step comes again, the caches hold a part of all that the run touches: the arrays of the other steps too, and,
     of what crosses between nodes, what lies in the system's buffers.

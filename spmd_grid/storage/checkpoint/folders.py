@@ -19,7 +19,7 @@ from pathlib import Path
 from spmd_grid.errors import DamagedError, StorageError
 from spmd_grid.storage.checkpoint.manifest import MANIFEST
 from spmd_grid.storage.owners import PARTIAL, Owner, remove_left
-from spmd_grid.storage.paths import File, Folders
+from spmd_grid.storage.paths import File, Folders, is_missing
 
 __all__ = ["Claim", "claim", "partial_numbers", "published", "remove_checkpoint", "remove_unfinished"]
 
@@ -195,7 +195,7 @@ def _remove(folders: Folders, folder: Path, missing_ok: bool = False) -> None:
     try:
         folders.remove_folder(folder)
     except StorageError as error:
-        if not (missing_ok and "(ENOENT)" in str(error)):
+        if not (missing_ok and is_missing(error)):
             raise
 
 
@@ -204,5 +204,5 @@ def _remove_file(folders: Folders, path: Path) -> None:
     try:
         folders.remove_file(path)
     except StorageError as error:
-        if "(ENOENT)" not in str(error):
+        if not is_missing(error):
             raise

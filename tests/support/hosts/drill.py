@@ -1,6 +1,6 @@
-"""A program that goes on and on, until its last rank does what it is told: ``drill.py [ACT [STEP or FILE]]``.
+"""A program that repeats operations until its last rank does as it is told: ``drill.py [ACT [STEP or FILE]]``.
 
-With a file, all ranks act in the step in which it is there.
+If a file is named, all ranks act in the first step in which it exists.
 """
 
 import ctypes
@@ -51,7 +51,7 @@ def broadcast_of(grid):
 
 
 def all_see(file, grid):
-    """Whether any rank sees the file, on all of them."""
+    """Whether any rank sees the file; the same on all ranks."""
     return sg.all_reduce(np.array([file is not None and file.exists()]), grid, [0], "max")[0]
 
 

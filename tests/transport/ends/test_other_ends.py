@@ -80,7 +80,7 @@ if sys.argv[1] == "cut off":
 
 @pytest.mark.parametrize(("case", "said"), [("alike", []), ("cut off", []), ("one less", ["5 runs", "4 runs"])])
 def test_runs_of_plans_are_compared_at_the_end_of_the_program(tmp_path, case, said):
-    """Ranks 0 and 1 share a node, and send to rank 2, from which they need nothing; nobody meets afterwards."""
+    """Ranks 0 and 1 share a node and send to rank 2, from which they need nothing; no operation follows."""
     program = tmp_path / "runs.py"
     program.write_text(RUNS)
     job = run_job("mpiexec", 3, program, case, environment={"SPMD_GRID_RANKS_PER_NODE": "2"})

@@ -57,7 +57,7 @@ def absent_member(processes: tuple[int, ...], meeting: int, departed: Departed) 
 
 
 def runs_that_differ(own: Departure, others: Iterable[Departure]) -> str:
-    """Says that a process that has ended ran other plans than this one, or not as often; empty if none did.
+    """A sentence about a process that has ended after other runs of plans than this one; empty if there is none.
 
     Runs that do not meet are compared by those that need something of them, and by the group's next meeting.  After the
     end of a program there is none.

@@ -35,7 +35,7 @@ class HostAnswer:
 
 @dataclass
 class HostLost:
-    """The news that the job ends since a host does not answer, for those that see to their launcher."""
+    """The message that the job ends because a host does not answer; who receives it ends the launcher of its host."""
 
 
 class HostWatch:
@@ -99,7 +99,7 @@ class HostWatch:
         return 0.0 if self._reported is None else time.monotonic() - self._reported
 
     def describe_silence(self, limit: float) -> str:
-        """The silence at the end of the program, which has lasted longer than ``limit``."""
+        """A sentence about a silence that has lasted longer than ``limit`` at the end of the program."""
         return (
             f"{self._label()} has ended and waits for the end of {self._host}, which has not answered for"
             f" {self.silence:.0f} s; the limit is {limit:g} s (SPMD_GRID_TIMEOUT or timeout=)"

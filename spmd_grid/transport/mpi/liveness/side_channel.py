@@ -1,4 +1,4 @@
-"""Messages between processes, as the lifeline needs them."""
+"""The channel through which the lifelines of processes exchange messages."""
 
 from __future__ import annotations
 
