@@ -1,13 +1,13 @@
 """Fourier transforms of sharded arrays of any layout, with numpy's values, and the layout of the result.
 
 Dimensions that are whole on a process are transformed where they are.  Others become whole by one resharding, a
-transpose of pencils or slabs, in the order that moves the fewest bytes on the busiest process.  Where no dimension is
-left to be cut, as in arrays of one dimension, the dimension stays cut: three transposes of a matrix are between its
-transforms (D. H. Bailey, "FFTs in external or hierarchical memory", 1990).  No process ever holds an array whole, but
-for arrays of less than 64 KiB.
+transpose of pencils or slabs, in the order that moves the fewest bytes on the busiest process.  If no other dimension
+is left to be cut, as in arrays of one dimension, the dimension stays cut: three transposes of a matrix are between its
+transforms (D. H. Bailey, "FFTs in external or hierarchical memory", 1990).  No process ever holds an array whole,
+except for arrays of less than 64 KiB.
 
-Without ``out_sharding`` the result stays where it costs least, which for several dimensions is a transposed layout,
-from where the inverse transform leads back: ``ifftn(fftn(a))`` moves half the bytes that it would with fixed layouts.
+Without ``out_sharding`` the result stays where it costs least.  For several dimensions this is a transposed layout, and
+the inverse transform leads back from there: ``ifftn(fftn(a))`` moves half the bytes that it would with fixed layouts.
 np.fft's functions do the same.
 
 >>> import numpy as np, spmd_grid as sg

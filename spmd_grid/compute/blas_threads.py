@@ -1,9 +1,9 @@
 """The threads of numpy's OpenBLAS: no more than a process has cores of its own, once it multiplies large blocks.
 
-By itself OpenBLAS starts a thread for every core that a process may use, also where the other processes of the node use
-the same cores: then products take a third longer.  The limit is set once and stays: idle threads of OpenBLAS keep their
-cores busy for some 25 ms, so that a limit for single products would leave them waiting for each other.  Who sets the
-number of threads by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS is left alone, and so is every other library.
+OpenBLAS starts a thread for every core that a process may use, even if the other processes of the node use the same
+cores; products then take a third longer.  The limit is set once and stays: idle threads of OpenBLAS keep their cores
+busy for some 25 ms, so a limit for single products would leave them waiting for each other.  Nothing is changed if
+OPENBLAS_NUM_THREADS or OMP_NUM_THREADS is set, nor in any other library.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The memory of a sharded array: its own or borrowed, and whether its halos are fresh.
 
-A slice that moves nothing reads the memory of its source until one of them may be written.  It always has the values
-of the time when it was taken: it gets memory of its own before the source or the slice is written, and before the
-program gets a numpy view of either, through which it may write at any time.  An array of which the program has had a
-view lends nothing from then on.  All of this is local: nothing is sent.
+A slice that moves nothing reads the memory of its source until one of them may be written.  It keeps the values that it
+had when it was taken: it gets memory of its own before the source or the slice is written, and before the program gets
+a numpy view of either, through which it may write at any time.  Once the program has had a view of an array, the array
+lends nothing.  All of this is local: nothing is sent.
 
     b = a[1:]      b reads a's memory
     a += 1         b gets a copy first
@@ -12,8 +12,8 @@ view lends nothing from then on.  All of this is local: nothing is sent.
 An array keeps the slices that instructions of the program have taken of it, and gives them again, as they are, while
 it is not written and nothing else refers to them (see `temporaries`).
 
-Halos count as fresh from an exchange until the next write that is marked.  Of an array of which the program has had a
-view, a `BorderCopy` finds writes that are not.
+Halos count as fresh from an exchange until the next write that is marked.  Once the program has had a view of an array,
+a `BorderCopy` finds writes that are not marked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_SLICES = 32  # that an array keeps
 
 
 def _references() -> tuple[int, int]:
-    """The references that `getrefcount` finds to what a dict has: by a variable as well, and of all that it has."""
+    """The number of references that `getrefcount` finds to a thing that a dict and a variable hold."""
     kept = {1: object()}
     found = kept.get(1)
     in_variable = getrefcount(found)

@@ -13,8 +13,8 @@ function's frame, and the offset of an instruction in its code.  An operand is a
 - nothing else refers to it, it lends and borrows no memory, and the program has had no view of it.
 
 Most sites come again and again, with arrays that look the same.  So the arrays that they left last time are kept, and
-are left again where nothing refers to them any more: slices by the array that they read (`memory`), small results by
-the grid (`alike`).
+given again once nothing refers to them any more: slices are kept by the array that they read (`memory`), small results
+by the grid (`alike`).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _MEANING = {READ: DIRECT, STAGED: DIRECT, PACKED: MESSAGE, STRAIGHT: MESSAGE}
 
 
 def checked_path(name: str, where: str) -> str:
-    """The path ``name``, which is an argument or variable that users know as ``where``.  Raises TransportError."""
+    """The path of this ``name``, given by the argument or variable ``where``.  Raises TransportError."""
     if not isinstance(name, str) or name not in _NAMES:
         raise TransportError(f"{where} is {name!r}; it must be one of {', '.join(_NAMES)}")
     return _NAMES[_NAMES.index(name)]  # paths are compared by identity, and an environment's string is another object

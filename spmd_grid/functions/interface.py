@@ -1,7 +1,7 @@
 """The sharding interface of one call of an array function: its iterators, and where each runs in operands and results.
 
-In the terms of the RFC on sharding in MLIR: an *iterator* is one loop of the function.  It is *parallel* where each of
-its steps gives another part of the result, a *reduction* where its steps are combined, and *whole* where it cannot be
+The terms are those of the RFC on sharding in MLIR.  An *iterator* is one loop of the function.  It is *parallel* if
+each of its steps gives another part of the result, a *reduction* if its steps are combined, and *whole* if it cannot be
 cut.  An *indexing map* names, for every dimension of an operand or a result, the iterator that runs along it::
 
     c = a @ b       iterators i (parallel), k (reduction by sum), j (parallel)

@@ -1,4 +1,4 @@
-"""From global cells to devices and local arrays, and back; pure functions of a layout.
+"""Finds the device and the local index of a global cell, and the reverse; pure functions of a layout.
 
 Indices are global: one whole number per tensor dimension, counted from 0.  Negative ones are refused: -1 is the last
 cell in numpy, but here it would be the halo cell before the first one.

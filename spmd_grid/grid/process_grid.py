@@ -276,18 +276,18 @@ def init_grid(
     ``check`` and ``timeout`` are agreed on; if they hold different orders of a group's processes, they learn so when
     the group first communicates.
 
-    Entries of ``shape`` may be -1: the processes that the other entries leave are spread near-square over those axes,
-    with the larger factors first, as by MPI_Dims_create (12 processes: (-1, -1) is (4, 3), (-1, 2, -1) is (3, 2, 2)).
-    The other entries must divide the number of processes.  ``ranks`` lists the process of each device by linear index
-    (default 0, 1, ...); a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py
-    intracommunicator to use in place of all processes.  Raises `GridError` when the shape does not fit the processes,
-    and `MismatchError` when processes that compare make different grids.
+    Entries of ``shape`` may be -1; the other entries must divide the number of processes.  The quotient is spread over
+    the -1 entries as factors that are as equal as possible, the larger ones first, as by MPI_Dims_create (12 processes:
+    (-1, -1) is (4, 3), (-1, 2, -1) is (3, 2, 2)).  ``ranks`` lists the process of each device by linear index (default
+    0, 1, ...); a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py intracommunicator
+    to use in place of all processes.  Raises `GridError` when the shape does not fit the processes, and `MismatchError`
+    when processes that compare make different grids.
 
-    ``order="auto"`` says which process is which device so that neighbouring devices share a node, as far as they can:
-    a step in which every device sends a face to each neighbour takes the least time by the model of the links (see
-    `ProcessGrid.describe`; up to 20,000 ways to divide the grid among the nodes are all compared, of more some).
-    ``ranks`` then lists the processes to use, in any order.  They are in the order of their numbers where no other is
-    faster, and as with ``order="rank"`` where all processes share a node.
+    ``order="auto"`` gives devices to processes so that neighbouring devices share a node, as far as possible: it
+    chooses the order in which a step, in which every device sends a face to each neighbour, takes the least time by the
+    model of the links (see `ProcessGrid.describe`).  It compares all ways to divide the grid among the nodes if there
+    are at most 20,000, and some of more.  ``ranks`` then lists the processes to use, in any order.  Processes keep the
+    order of their numbers if no other is faster, and that of ``order="rank"`` if all share a node.
 
     ``check`` and ``timeout`` apply to the whole program from now on, except to plans that exist already; None keeps the
     present setting, at first that of ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT``.  ``check=True`` records operations,

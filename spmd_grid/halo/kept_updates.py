@@ -1,8 +1,8 @@
-"""Updates of halos that arrays of one layout need again and again: from the third on by a plan, which the grid keeps.
+"""Repeated halo updates of arrays of one layout: from the third on by a plan, which the grid keeps.
 
-An update by `update_halo` agrees on the arrays and sends messages; a plan's takes a word and the bytes, and agrees here
-in one meeting.  A plan reserves memory, so the first updates, which may be the last, make none.  After a few more, both
-the meeting and the update are compiled functions, for arrays that know the plan from an update before.
+An update by `update_halo` agrees on the arrays and sends messages; an update by a plan costs a word and the bytes, and
+here one meeting to agree.  A plan reserves memory, so the first updates, which may be the last, make none.  After a few
+more, both the meeting and the update are compiled functions, for arrays that an update by the plan has seen before.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __all__ = ["Updates", "updates_of"]
 def updates_of(plan: HaloPlan) -> Callable[..., None]:
     """The function ``update(*fields, only_dirty=False)`` of a plan; it keeps the plan alive.
 
-    Where processes are the ranks, and nothing is recorded, updates of known fields are a compiled function
+    If ranks are processes, and nothing is recorded, updates of known fields are a compiled function
     (``kernels/protocol/quick_update.py``).
     """
     updates = Updates(plan)

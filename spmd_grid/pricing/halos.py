@@ -1,13 +1,13 @@
 """The seconds of a halo exchange by a model of the links.
 
-All messages of an exchange are under way at once: it waits for the latency once, every message to another node keeps
-its process busy for `message_seconds`, and the bytes take as long as the busiest of these needs: a process, or the
-cable that the processes of a node share.  Halo cells of processes of the same node are copied out of their memory while
+All messages of an exchange are under way at once.  It waits for the latency once, every message to another node keeps
+its process busy for `message_seconds`, and the bytes take as long as the busiest process needs, or the busiest cable,
+which the processes of a node share.  Halo cells of processes of the same node are copied out of their memory while
 messages travel; cells that cross are packed and unpacked besides.  No headers are exchanged: plans of halos are agreed
 on once.
 
-The pattern of every device on four nodes is looked at, as far as they have at most 1,024 devices: on the first and the
-last node, and on two between.  So it takes no longer for a million devices.
+The model looks at every device of four nodes, the first, the last, and two between, up to 1,024 devices.  So it takes
+no longer for a million devices.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class PlanValue:
 
     @cached_property
     def moves(self) -> tuple[Redistribution, ...]:
-        """By run step, the boxes that every process sends and receives.  Local."""
+        """The boxes that every process sends and receives, by run step.  Local."""
         node_size = self.links.node_size
         return tuple(Redistribution(step.source, step.target, self.itemsize, node_size) for step in self.run_steps)
 

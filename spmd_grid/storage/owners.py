@@ -3,9 +3,9 @@
     .save-000008.partial    what is being written
     .save-000008.lock       the lock of its owner, from before the save is made until it has its final name
 
-The system gives a lock back when its owner ends, in whatever way.  A lock that is free does not always mean that its
-owner has ended: some file systems have no locks, and some keep them to one machine.  The owner therefore writes into
-the lock's file whether it got the lock, and in which run of which machine.
+The system gives a lock back when its owner ends, in whatever way.  A free lock does not always mean that its owner has
+ended: some file systems have no locks, and some keep them to one machine.  So the owner writes into the lock's file
+whether it got the lock, and in which run of which machine.
 """
 
 from __future__ import annotations

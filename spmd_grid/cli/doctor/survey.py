@@ -1,4 +1,4 @@
-"""The facts about the hosts of a job that its ranks find together: who runs where, and what each host gives them."""
+"""The facts about the hosts of a job, which its ranks find together: the ranks of each host, and what it gives them."""
 
 from __future__ import annotations
 

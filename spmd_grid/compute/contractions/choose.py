@@ -115,7 +115,7 @@ def schemes(
 
 
 def _options(interface: Interface, held: tuple[Held, ...], grid: Grid, requested: Sharding | None) -> list[list[_Cut]]:
-    """By iterator, the cuts that it has in operands and in the requested result, each once."""
+    """The cuts of each iterator in operands and in the requested result, each once."""
     options: list[list[_Cut]] = [[] for _ in interface.iterators]
     shardings = [(each.sharding, by) for each, by in zip(held, interface.operands) if each.sharding is not None]
     # The operand with the most bytes comes first, so that it decides between equals.

@@ -19,15 +19,15 @@ __all__ = ["einsum", "matmul", "tensordot"]
 def matmul(a: Any, b: Any, *, out_sharding: Sharding | None = None, memory_limit: int | None = None) -> Any:
     """``a @ b`` in the sharding ``out_sharding``; without it, in that which costs least.
 
-    Collective over the grid of the operands, of which at least one is a ShardedArray.  Of the ways to move operands and
-    to combine partial sums, the one that takes least time by the model of the links is taken: a, b or the result
-    stays where it is.  Without ``out_sharding``, a dimension of the result is cut as in an operand, or not at all; axes
-    along which partial sums are combined replicate the result, or cut a dimension of it as in an operand.
-    ``out_sharding`` may have halos, which are filled in the domain, and partial axes: then the result is left partial.
-    A result without dimensions is a number, unless it is partial.
+    Collective over the grid of the operands, of which at least one is a ShardedArray.  It takes the way to move
+    operands and to combine partial sums that needs the least time by the model of the links: a, b or the result stays
+    where it is.  Without ``out_sharding``, a dimension of the result is cut as in an operand, or not at all; axes along
+    which partial sums are combined replicate the result, or cut a dimension of it as in an operand.  ``out_sharding``
+    may have halos, which are filled in the domain, and partial axes: then the result is left partial.  A result without
+    dimensions is a number, unless it is partial.
 
     ``memory_limit``: the most bytes that a process holds besides its shards of operands and result; by default its
-    share of half the memory that is free.  Where a whole operand would not fit, panels of it are broadcast (SUMMA:
+    share of half the memory that is free.  If a whole operand would not fit, panels of it are broadcast (SUMMA:
     R. A. van de Geijn, J. Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997).  Messages between
     nodes are not counted.
 

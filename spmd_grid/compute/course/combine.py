@@ -21,7 +21,7 @@ __all__ = ["Combination"]
 class Combine(Reducing):
     """`all_reduce` of the processes' results, under the name of the reduction that it ends.
 
-    So a mismatch error names the reductions, and the dtypes and layouts of the arrays, that processes called it with.
+    A mismatch error then names the reductions, dtypes and layouts that processes called it with.
     """
 
     resolve = AllReduce.resolve

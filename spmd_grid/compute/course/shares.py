@@ -22,7 +22,7 @@ __all__ = ["own_share"]
 
 
 def own_share(extents: Shape, grid: ProcessGrid, axes: Sequence[int]) -> tuple[slice, ...] | None:
-    """The slices of a box of ``extents`` that this device takes of it, if the devices along ``axes`` hold it alike.
+    """The slices of a box of ``extents`` that this device takes, if the devices along ``axes`` hold the same box.
 
     Local.  The longest dimension is cut.  None where the device takes all of it.
 

@@ -1,8 +1,8 @@
 """The steps of a Fourier transform along several dimensions: which are made whole when, by the fewest bytes.
 
 Whatever can be transformed without a message is.  Then grid axes that cut dimensions which are still to be transformed
-move to others (one transpose of pencils, or of slabs), or a dimension is transformed while it stays cut.  Of all orders
-the cheapest is found by Dijkstra's algorithm; all processes find the same, since layouts and links alone decide.
+move to others (one transpose of pencils, or of slabs), or a dimension is transformed while it stays cut.  Dijkstra's
+algorithm finds the cheapest order; all processes find the same, since layouts and links alone decide.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """np.fft's functions of sharded arrays: along dimensions that are whole at once, along others by the cheapest way.
 
-In functions that are being traced they are steps along single dimensions, of which the program's planner makes whole
-what has to be.
+In functions that are being traced they are steps along single dimensions; the program's planner makes whole those
+that have to be.
 """
 
 from __future__ import annotations

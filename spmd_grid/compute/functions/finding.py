@@ -1,4 +1,4 @@
-"""Functions whose results have as many cells as are found: each process has those that it finds in its own block.
+"""Functions that find cells: the result has one cell for each, on the process that finds it in its own block.
 
 The processes exchange their numbers of cells; the result is cut by these, and no cell of it moves.
 """

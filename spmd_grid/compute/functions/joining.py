@@ -128,8 +128,9 @@ def reshape(
 ) -> Operand:
     """np.reshape; in column-major order by transposes.
 
-    Leading dimensions that stay as they are keep their axes where the others are not cut; then nothing moves.  Else the
-    array is cut along its first dimension, moved as one row of cells, and cut along the first dimension of the result.
+    Leading dimensions that stay as they are keep their axes if the others are not cut; then nothing moves.  Otherwise
+    the array is cut along its first dimension, moved as one row of cells, and cut along the first dimension of the
+    result.
     """
     if order not in ("C", "F", "A") or copy is False or shape is None:
         raise NotImplementedError(f"reshape with order={order!r}, or into a view,")

@@ -83,9 +83,9 @@ def is_ready(a: ArrayOnGrid) -> bool:
 def refresh(a: ArrayOnGrid) -> None:
     """Update the halos of ``a`` if they are not fresh.  Collective, within an operation.
 
-    In checking mode processes compare first whether they are, and verify halos that are taken as fresh.  Else a process
-    that has written cells of fresh halos without marking it is the only one that knows: it raises MismatchError, which
-    cuts off, so that every later operation is refused on all processes.
+    In checking mode processes first compare whether they are, and verify halos that are taken as fresh.  In other
+    modes, only the process that has written cells of fresh halos without marking it knows.  It raises MismatchError,
+    which cuts off: every later operation is refused on all processes.
     """
     recorder = a.grid.process.recorder
     if recorder is not None and recorder.check:

@@ -46,7 +46,7 @@ class Selection:
         return min(max(-((low - start) // step), 0), count), min(max(-((low - stop) // step), 0), count)
 
     def held_starts(self, dim: int, starts: BlockStarts) -> BlockStarts:
-        """By block of a dimension the number of the first selected cell that is not before it, then their number."""
+        """For each block of a dimension, the first selected cell that is not before it; then the number of them."""
         low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
         breaks = low, low + (count - 1) * step, low + count * step
 

@@ -1,8 +1,8 @@
 """Lookups: the cells of an array that sharded arrays of numbers name, as in ``a[i, 3, j]`` and ``np.take(a, i)``.
 
-Every process needs the cells that its own numbers name.  It sends to each process that holds some of them where they
-lie in that process's block, and gets them back in the same order.  So each cell moves once to each process that needs
-it, and a number at most once; no process holds more than its blocks and these.
+Every process needs the cells that its own numbers name.  It tells each process that holds some of them their
+positions in that process's block, and gets the cells back in the same order.  So each cell moves once to each process
+that needs it, and a number at most once; no process holds more than its blocks and these.
 """
 
 from __future__ import annotations

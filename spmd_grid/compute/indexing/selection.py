@@ -1,8 +1,8 @@
 """Slices of sharded arrays: which cells of which block they name, and how the result is spread.
 
-A slice first selects, on each device, the cells of its own block: that moves nothing, and what the devices then hold is
-an array of the slice's shape with uneven blocks.  From there a resharding leads to the sharding of the result, which is
-the source's, dimension by dimension.  So a shifted slice moves the cells at the borders of blocks and no others.
+A slice first selects, on each device, the cells of its own block.  That moves nothing, and gives an array of the
+slice's shape with uneven blocks.  A resharding then leads to the sharding of the result, which is the source's,
+dimension by dimension.  So a shifted slice moves the cells at the borders of blocks and no others.
 
     a[1:], 7 cells on 3 devices      0 1 2 | 3 4 5 | 6
     selected by each device            1 2 | 3 4 5 | 6        no message

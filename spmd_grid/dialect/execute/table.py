@@ -37,7 +37,7 @@ class Runner(Protocol):
         """The finding of ``make`` for an operation, which is asked once per run."""
 
     def thin(self, operands: Sequence[Any]) -> list[Any]:
-        """The operands, where arrays that repeat one number are that number if another operand tells the shape."""
+        """The operands; an array that repeats one number becomes that number if another operand tells the shape."""
 
 
 # A handler is called with the runner, the operation and the values of the operands.  It gives the value of the only

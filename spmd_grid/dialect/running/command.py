@@ -107,7 +107,7 @@ def stage_of(path: str, arguments: Sequence[str], size: int) -> str | None:
 def run_here(path: str, arguments: Sequence[str]) -> None:
     """Run the function by the processes of this program.  Collective over all of them.
 
-    Of errors that are raised on purpose, the traceback has the lines of the text alone.
+    The traceback of an error that is raised on purpose has only lines of the text.
     """
     try:
         run_job(module_at(path), _job(options_of(arguments)))

@@ -1,4 +1,4 @@
-"""Operations of our own, which the text has as calls of declared functions: as operations, and as calls again.
+"""Translates our own operations to calls of declared functions, as the text has them, and back.
 
 After the reader there is ``"numpy.abs"(%x) {axis = 1}``, of which ``call @numpy.abs(%x) {spmd_grid.axis = 1}`` and the
 declaration of ``@numpy.abs`` are the text (`program/text/calls`).  Attributes that other operations have of ours lose

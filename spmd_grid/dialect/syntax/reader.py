@@ -1,4 +1,4 @@
-"""From text to a module whose operations know their places."""
+"""Reads text into a module whose operations know their lines and columns."""
 
 from __future__ import annotations
 

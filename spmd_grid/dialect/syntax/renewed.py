@@ -81,7 +81,7 @@ def renew(module: ModuleOp) -> None:
 
 
 def _take_arrays(op: DynamicSliceOp | DynamicUpdateSliceOp) -> None:
-    """Starts as arrays of one number, and sizes as a list, where they are numbers and an array, as in the RFC."""
+    """Makes starts arrays of one number, and sizes a list, if they are numbers and an array, as in the RFC."""
     block = op.parent
     for number, x in enumerate(op.operands):
         if isinstance(x.type, IntegerType) and number >= op.BEFORE and block is not None:

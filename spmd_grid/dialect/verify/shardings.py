@@ -1,8 +1,8 @@
 """Rules on shardings and on what they annotate.
 
-Beyond those of the dialect's own verifier: axes exist on the grid, offsets begin with 0 and cover the dimension, with
-the product of the axes' sizes when several axes cut one dimension, halos are not negative, and no dimension is cut that
-the tensor has not.
+These rules go beyond the dialect's own verifier: axes exist on the grid; offsets begin with 0 and cover the dimension
+(when several axes cut it, with an entry for each of their devices); halos are not negative; the tensor has every
+dimension that is cut.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from spmd_grid.reduction_kind import KINDS, identity
 __all__ = ["MISSING", "accumulation", "cast_to", "reduction"]
 
 MISSING: Any = np._NoValue
-# What is computed of a block, or of those of its cells that the mask leaves: called with the block, the dimensions to
-# reduce (None for all of them), whether they stay as extents of 1, and the mask.
+# Computes a result of a block, or of the cells that the mask leaves: called with the block, the dimensions to reduce
+# (None for all of them), whether they stay as extents of 1, and the mask.
 LocalReduction = Callable[[np.ndarray, tuple[int, ...] | None, bool, Any], Any]
 
 

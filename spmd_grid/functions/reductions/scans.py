@@ -34,7 +34,7 @@ def scanned(
 ) -> np.ndarray:
     """``function(x, axis, dtype, out)``, which is the accumulate of ``combine``, cumsum or cumprod; the same bits.
 
-    Of other ufuncs than associative ones numpy may round a row otherwise than a cell, as it does for arctan2.
+    For ufuncs that are not associative, numpy may round a row in another way than a cell, as it does for arctan2.
 
     >>> scanned(np.cumsum, np.add, np.array([[1, 2], [3, 4]]), 0, np.dtype(int))
     array([[1, 2],

@@ -1,7 +1,7 @@
 """The owners of halo cells along one line of devices; pure geometry.
 
-Cells of a line are numbered globally, so a halo is an interval beside a device's own, and the owners of its cells
-follow from intersecting intervals: thin and empty blocks, halos wider than a neighbour, and a device that is its own
+Cells of a line are numbered globally, so a halo is an interval beside a device's own, and intersections of intervals
+give the owners of its cells.  Thin and empty blocks, halos wider than a neighbour, and a device that is its own
 periodic neighbour are no special cases.
 """
 

@@ -157,7 +157,7 @@ class HaloPattern:
     def edges(self, coords: MultiIndex) -> tuple[Edge, ...]:
         """The cells that functions set, in the order of the calls: by dimension, the low side first.
 
-        Plans only.  To be called when all other cells are set.  They extend over the whole local array in the other
+        Plans only.  Call them when all other cells are set.  They extend over the whole local array in the other
         dimensions, over the core for the star.  Raises DeviceError.
         """
         _, positions = self._check(coords)
@@ -175,7 +175,7 @@ class HaloPattern:
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
-        """By tensor dimension, the line of devices that its axes make."""
+        """The line of devices that the axes of each tensor dimension make."""
         sharding, lines = self.layout.sharding, []
         for dim, extent in enumerate(self.layout.global_shape):
             rules = (WRAP, WRAP) if self.periodic[dim] else self.boundary[dim]

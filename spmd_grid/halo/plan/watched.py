@@ -2,7 +2,7 @@
 
 A class of its own, so that a plan that is not watched pays nothing.  Simulated ranks need no comparison: a mismatch
 is a deadlock, which they find at once.  Compiled loops make none: in checking mode, all processes must make an update
-from such loops, or none.  Else they wait for one another in different groups, and all raise the error that says so.
+from such loops, or none; otherwise they wait for one another in different groups, and all raise the error that says so.
 """
 
 from __future__ import annotations

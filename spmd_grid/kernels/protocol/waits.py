@@ -1,9 +1,9 @@
 """Waits of the compiled protocols: for words that other processes store, and for messages.
 
-A wait polls, then gives way to other threads, then lets the interpreter run (``ON_WAIT``), which may give it up.  Where
-several processes share a core, it sleeps before that, and who stores the word wakes it (``sleeping.py``): the system
-lets a process that gives way go on at once, though another one of its core has work, if that has had more of the core.
-A process that carries messages between nodes (``carrying.py``) does so while it waits.
+A wait polls, then gives way to other threads, then lets the interpreter run (``ON_WAIT``), which may give it up.  If
+several processes share a core, it sleeps before that, and the process that stores the word wakes it (``sleeping.py``):
+giving way is not enough, since the system lets a process that gives way go on at once if the next one has had more of
+the core.  A process that carries messages between nodes (``carrying.py``) does so while it waits.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class NoCells(BaseException):
 
 
 def answer_of(x: Any, grid: Any) -> Callable[..., Any] | None:
-    """The function that answers for operations on such an array, or on such a grid; None for real ones.  Local.
+    """The function that answers operations on an array without cells, or its grid; None for real arrays.  Local.
 
     It takes the operation's name, x, grid axes, the other arguments, and ``out``.
     """

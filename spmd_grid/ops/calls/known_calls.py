@@ -1,7 +1,8 @@
-"""The calls of an operation that have a quick form, by the very objects that they are made with.
+"""Calls of an operation that have a quick form, found by the objects that they are made with.
 
-To find a prepared call by its arguments takes Python as long as all the rest of a small operation.  Mostly they are the
-objects of an earlier call, which compiled code knows by their addresses (``kernels/protocol/known_call.py``).
+Python takes as long to find a prepared call by its arguments as for all the rest of a small operation.  Most calls are
+made with the objects of an earlier call; compiled code knows these by their addresses
+(``kernels/protocol/known_call.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MOST_LEARNED = 64  # then a program makes new objects for each call, and to lea
 
 
 def find_quick_run(operation: Any, grid: ProcessGrid, grid_axes: Any, args: tuple) -> Callable[..., Any] | None:
-    """The quick form of a call, if it has one; it is known by these objects from then on.  Local.
+    """The quick form of a call, if it has one; compiled code knows it by these objects from then on.  Local.
 
     The ``_operate`` of ``operation`` finds known calls by itself.
     """
@@ -42,9 +43,9 @@ def find_quick_run(operation: Any, grid: ProcessGrid, grid_axes: Any, args: tupl
 
 
 class _Kept:
-    """The objects whose addresses are known, also those in lists, kept by the grid of a known call.
+    """Keeps the objects whose addresses are known, those in lists too; a grid holds it for its known calls.
 
-    Its end makes all calls unknown.
+    When it ends with the grid, all calls become unknown.
     """
 
     def __init__(self, *things: Any):
@@ -87,7 +88,7 @@ class KnownCalls:
 
 
 def _words_of(thing: Any) -> list[int]:
-    """The words that compiled code compares with an object: see ``THING_*``.  None of one that may change otherwise."""
+    """The words that compiled code compares with an object (``THING_*``); none if it may change in another way."""
     if type(thing) in (list, tuple) and len(thing) <= at.MOST_ITEMS and all(type(item) in (int, str) for item in thing):
         return [id(thing) if type(thing) is tuple else 0, id(type(thing)), len(thing), *map(id, thing)]
     try:

@@ -73,7 +73,7 @@ def ahead_run_of(
 class PlanAhead:
     """The runs of one plan: of ``call``, on which members have ``agreed``, with arrays of ``shape`` and ``dtype``.
 
-    ``run``: as `ahead_run_of` makes it; ``convert``: makes of an array the one that takes part.
+    ``run``: as `ahead_run_of` makes it; ``convert``: turns an array into the one that takes part.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class PlanAhead:
 
     @property
     def _converts(self) -> bool:
-        """Whether arrays take part in another dtype, which Python gives them."""
+        """Whether Python converts arrays to another dtype before they take part."""
         return self._shape is not None and self._agreed.dtype != self._dtype
 
     def describe(self) -> str:
-        """The way of the arrays, for users."""
+        """Describe for users how the arrays travel."""
         work = self._run.ahead
         if work.pieces is not None:
             arrivals = sum(len(step.arrivals) for step in work.pieces.steps)

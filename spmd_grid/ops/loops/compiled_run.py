@@ -60,7 +60,7 @@ def can_be_compiled(call: PlannedRun) -> bool:
 
 
 class CompiledRun:
-    """The run of ``call``, which is ``name`` in errors, by members that had certain headers; ``state`` is its own."""
+    """The compiled run of ``call``, which errors call ``name``, for members with certain headers; has a ``state``."""
 
     def __init__(self, name: str, gate: Gate, call: PlannedRun):
         self.name, self.gate, self.call = name, gate, call
@@ -75,7 +75,7 @@ class CompiledRun:
     def prepare(
         self, work: LoopWork, opening: Opening | None, headers: bytes, x: np.ndarray | None, out: np.ndarray | None
     ) -> None:
-        """Prepares it for arrays like ``x`` and ``out``.  Local.
+        """Prepares the run for arrays like ``x`` and ``out``.  Local.
 
         ``opening`` is this member's, ``headers`` are those of all members; ``x`` is None where it is ignored.
         """

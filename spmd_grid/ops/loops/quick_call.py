@@ -31,10 +31,10 @@ _NONE, _OUT = None, intern("out")
 
 
 class QuickCall:
-    """The quick form of ``call``, which is ``name`` in errors; ``call(x, out)`` of it is ``run``.
+    """The quick form of ``call``, whose name in errors is ``name``: the function ``run(x, out)``.
 
-    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish``
-    ends one that Python goes on with.  ``allocate(shape, dtype)`` makes large results.
+    ``slow``, called with the same arguments, makes every operation that no compiled run is for.  ``finish`` ends an
+    operation that Python goes on with.  ``allocate(shape, dtype)`` makes large results.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Movements without a meeting, in groups that span nodes: who sends what to whom is known when a plan is made.
+"""Movements without a meeting, in groups that span nodes: all members know what each sends once a plan is made.
 
 What goes from one node to another is one message, as in meetings, where that is possible::
 
@@ -103,9 +103,9 @@ def decode_receives(text: bytes) -> list[Item]:
 def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int) -> list[AheadMessage]:
     """The messages between nodes, alike on all members; ``received``: what each of these needs.
 
-    Items of one pair of nodes go in one message, by the first member of either node where there are several, if it has
-    at most ``most_cells``, and if the receiver has nothing else to post for its node.  Where each member sends one item
-    to one other, it does so itself, and waits for no member of its node.
+    Several items of one pair of nodes go in one message between the first members of both, if it has at most
+    ``most_cells``, and if the receiver has nothing else to post for its node.  If each member sends one item to one
+    other member, it sends the item itself, and waits for no member of its node.
     """
     items: dict[tuple[int, int], dict[Item, list[int]]] = {}
     posting = set()  # members whose own arrays others of their node need

@@ -237,8 +237,8 @@ def pieces_of_movement(
 ) -> tuple[Pieces, int]:
     """The part of this member in ``transfer`` of arrays of these shapes; ``received``: what each member needs.  Local.
 
-    Also the bytes of its array that others of the node read.  ``constant``: rows that fill the result before anything
-    else, from the array after those of all members.
+    The second result is the number of bytes of its array that others of the node read.  ``constant``: rows that fill
+    the result before anything else, from the array after those of all members.
     """
     me = transfer.rank
     group = _Group(shapes, received, dtype, nodes, _crossing(received, nodes, dtype.itemsize))

@@ -42,7 +42,7 @@ Strides = tuple[int, ...]
 class RelayedCopies:
     """Moves the boxes of ``transfer`` through staging memory, in steps.
 
-    Where members send different parts (``transfer.parts``), a slot has an area for each reader.  Else it holds a piece
+    If members send different parts (``transfer.parts``), a slot has an area for each reader; otherwise it holds a piece
     of the whole array.
     """
 

@@ -40,8 +40,8 @@ from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Reduction"]
 
-# Up to this many bytes over all members, one round that collects everything beats two rounds of slices: of arrays that
-# are still to be collected, and of those that have been posted as the members met.
+# Up to this many bytes over all members, one round that collects everything beats two rounds of slices: for arrays that
+# are still to be collected, and for those that were posted as the members met.
 _SMALL_BYTES, _SMALL_IF_POSTED = 1 << 14, 1 << 16
 
 # Two members read as much of each other's arrays whether they fold all of it or halves, and folding all saves a round.

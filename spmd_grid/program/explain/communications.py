@@ -125,7 +125,7 @@ def _is_cut_alike(held: Layout, wanted: Layout, dim: int) -> bool:
 
 
 def bytes_per_axis(ndim: int, communications: list[Communication]) -> tuple[int, ...]:
-    """By grid axis, the bytes that the busiest process receives from processes that differ from it along the axis.
+    """For each grid axis, the bytes that the busiest process receives from processes that differ along the axis.
 
     A communication over several axes counts for each of them.
     """

@@ -71,7 +71,7 @@ def _events(schedule: Schedule) -> list[tuple[tuple[int, ...], list[Communicatio
 
 
 def _counts(schedule: Schedule) -> Iterator[int]:
-    """By event, the number of communications that it is."""
+    """The number of communications of each event."""
     followers = {id(each) for moves in in_company(schedule.steps) for each in moves[1:]}
     for step in schedule.steps:
         if id(step) in followers:
@@ -86,7 +86,7 @@ def _counts(schedule: Schedule) -> Iterator[int]:
 def _runs(
     events: Sequence[tuple[tuple[int, ...], list[Communication]]], operations: Sequence[TracedOperation]
 ) -> list[dict[int, float]]:
-    """By run of the program on one process, the seconds of each event."""
+    """The seconds of each event in each run of the program on one process."""
     positions: dict[str, list[int]] = {}
     for at, (_, each) in enumerate(events):
         positions.setdefault(f"'{each[0].name}'", []).append(at)

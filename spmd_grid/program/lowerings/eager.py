@@ -19,8 +19,8 @@ from spmd_grid.program.partition.steps import LocalOperand, LocalValue
 
 __all__ = ["Eager", "apart", "as_local", "as_sharded"]
 
-# Bytes that a process receives from each other one, while they find by halves the value between two blocks of a sorted
-# array, or at a position in the order: 64 times a number, or a number with those of less and equal cells.
+# Bytes that a process receives from each other one while all search by halves for the value between two blocks of a
+# sorted array (64 numbers), or at a position in the order (64 times a number and the numbers of less and equal cells).
 _PER_BLOCK, _PER_POSITION = 512, 1280
 
 

@@ -46,10 +46,10 @@ def manual(
     must not be written to.  It may use the engine's operations along the manual axes; the grid comes to a parameter
     ``grid``, or from outside.
 
-    In a traced function the body's own operations become operations of the program, and free axes may cut them
-    further, as propagation finds; then the body is not called again.  It runs as it is, on blocks that are whole along
-    free axes, where it asks where it runs (by its coordinates, or by a ProcessGrid from outside), where devices go
-    different ways, as after a gather, where it has ``out_specs``, with ``free="whole"``, and on sharded arrays.
+    In a traced function the body's own operations become operations of the program, and free axes may cut them further,
+    as propagation finds; then the body is not called again.  It runs as it is, on blocks that are whole along free
+    axes, if it asks where it runs (by its coordinates, or by a ProcessGrid from outside), where devices go different
+    ways, as after a gather, where it has ``out_specs``, with ``free="whole"``, and on sharded arrays.
 
     ``in_shardings``, ``out_shardings``: how the arrays around it are sharded; where there is one result,
     ``out_shardings`` may be a Sharding alone. Each manual axis cuts a dimension evenly, is partial, or is explicitly

@@ -197,9 +197,9 @@ class Partition:
     def explain(self, value: Value | str | int | None = None, *, trace: str | Path | None = None) -> str:
         """The program as text: the reason for each sharding, and every communication.
 
-        Local.  Of each value: the line that computes it, its sharding, and the annotation that it came from, through
-        which operations and lines.  Of each communication: what asks for it, its bytes, and its seconds by the model;
-        by its name it is found again in the trace of a run.  ``value``: one value, by its name or its number as an
+        Local.  For each value: the line that computes it, its sharding, and the annotation that this came from, with
+        the operations and lines between.  For each communication: what asks for it, its bytes, and its seconds by the
+        model; a trace of a run has it under the same name.  ``value``: one value, by its name or its number as an
         argument.  ``trace``: the folder of a trace (``SPMD_GRID_TRACE``) of runs of this program; the seconds that its
         communications took are then told beside those of the model.  Raises KeyError and OutputError.
         """

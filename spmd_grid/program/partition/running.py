@@ -196,7 +196,7 @@ def _direct(step: Compute) -> Callable[..., Any] | None:
 
 
 def _last_uses(schedule: Schedule) -> dict[int, list[int]]:
-    """By step, the values (by identity) that no later step and no result needs."""
+    """For each step, the values (by identity) that no later step and no result needs."""
     last: dict[int, int] = {}
     for number, step in enumerate(schedule.steps):
         for each in (*step.inputs, *step.results):

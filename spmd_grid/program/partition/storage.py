@@ -1,7 +1,7 @@
 """The memory of a schedule's values on one process: results written over operands, and arrays kept from run to run.
 
-Values that are computed by numpy's ufuncs and Fourier transforms, or moved, can be written to an array that is given:
-those that are computed to that of an operand which is not read afterwards.  Larger values that do not leave the program
+numpy's ufuncs and Fourier transforms, and moves, can write their value to a given array; computations can write to that
+of an operand which is not read afterwards.  Larger values that do not leave the program
 lie in a few arrays that are kept, in memory that other processes can read; one that is no longer read gives its array
 to another.
 """

@@ -56,7 +56,7 @@ def _best(schedule: Schedule, *others: Schedule) -> Schedule:
 
 
 def _shared_by_dims(schedule: Schedule, slices: list[_Slice]) -> Schedule:
-    """The schedule in which slices that reach along the same dimensions share a halo in these, where that is better."""
+    """The schedule in which slices that reach along the same dimensions share a halo, where that is better."""
     groups: dict[tuple[int, ...], list[_Slice]] = {}
     for each in slices:
         dims = tuple([dim for dim in each.source.sharding.sharded_dims if any(_reach([each], dim))])

@@ -1,8 +1,9 @@
 """The layouts of a step as attributes, for steps that the types of blocks do not tell a reader how to run.
 
-A function of numpy that blocks compute as whole arrays do needs no more than its operands.  A slice needs to know which
-cells a block has, a collective on blocks of several extents where they are cut, and a sum that is finished later, such
-as that of a mean, how many cells there were: global types with shardings as their encodings say all of this.
+A function of numpy that blocks compute as whole arrays do needs no more than its operands.  Global types with shardings
+as their encodings say what operations on blocks need to know: which cells a block has, for a slice; where blocks of
+several extents are cut, for a collective; how many cells there were, for a sum that is finished later, such as that of
+a mean.
 """
 
 from __future__ import annotations

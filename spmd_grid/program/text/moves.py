@@ -26,9 +26,9 @@ __all__ = ["adds_halos", "step_text"]
 def step_text(step: Step, name: str, types: tuple[str, str], calls: Calls, layouts: Sequence[str] = ()) -> str:
     """A step on the array ``name``, of the first type, which gives one of the second.
 
-    What the dialect has no operation for is written as a call, with its ``layouts``: swaps and exchanges of boxes, the
-    choice of one device that keeps a value of which others hold the identity, and collectives whose types the dialect's
-    verifier refuses, as they are global ones, without ``layouts``, or of blocks that are not of one shape.
+    Moves for which the dialect has no operation are written as calls, with their ``layouts``: swaps and exchanges of
+    boxes; the choice of one device that keeps a value, while others hold the identity; and collectives whose types the
+    dialect's verifier refuses: global ones, without ``layouts``, or those of blocks that are not of one shape.
     """
     kind, (source, target) = step.kind, types
     if adds_halos(step.source, step.target):

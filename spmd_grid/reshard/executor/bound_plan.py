@@ -74,8 +74,8 @@ class BoundPlan:
     def _group_of(self, move: Redistribution) -> Communicator:
         """The processes that take part in a step with this one.
 
-        Collective.  Of several steps between nodes, one that stays within them is the affair of those whom it connects:
-        they relay its boxes, as a plan of this step alone has them do.
+        Collective.  In a plan of several steps between nodes, a step that stays within nodes concerns only the members
+        that it connects: they relay its boxes, as in a plan of this step alone.
         """
         comm, nodes = self._comm, self._comm.process.nodes
         is_apart = len(self.plan.run_steps) > 1 and not comm.shares_objects and allows_memory(chosen_path())

@@ -72,7 +72,7 @@ class Redistribution:
 
     @cached_property
     def hidden_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """By side, the axes that cut the contributions; shared ones first, so that these stay in place."""
+        """The axes that cut the contributions, by side; shared ones first, so that these stay in place."""
         source, target = self.source.sharding.partial_axes, self.target.sharding.partial_axes
         shared = [axis for axis in source if axis in target and self.on_one_grid]
         before, after = ([axis for axis in side if axis not in shared] for side in (source, target))

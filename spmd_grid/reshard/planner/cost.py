@@ -3,7 +3,7 @@
 A step is a round of messages, all under way at the same time: it waits for the latency once, and `wake_seconds` pass
 until it goes on; each message keeps its process busy for `message_seconds`, and the bytes take as long as the busiest
 of these needs: a process, or the cable that a node's processes share (`links.costs` has the formulas and their
-sources).  Besides, everything that is packed, unpacked or combined is a pass over memory (`links.copies`):
+sources).  Everything that is packed, unpacked or combined is another pass over memory (`links.copies`):
 
     exchange, swap,   the larger of what is sent and received; passes over what is sent and over the result, or over
       all_to_all,       the contributions to it, twice

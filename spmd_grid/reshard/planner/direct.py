@@ -1,7 +1,7 @@
 """Strategy "direct": one exchange wherever one is enough.
 
-To combine a partial value with the fewest bytes takes two: every cell is first combined by one of the devices that will
-hold it, which gets each other contribution once, then copied to the others.
+A partial value takes two to be combined with the fewest bytes: one of the devices that will hold a cell gets each other
+contribution once and combines them, then the cell is copied to the others.
 """
 
 from __future__ import annotations

@@ -53,12 +53,12 @@ class Waypoint:
 
     @cached_property
     def have(self) -> tuple[Axes, ...]:
-        """By dimension, the axes that split it."""
+        """The axes that split each dimension."""
         return self._cutting(self.layout)
 
     @cached_property
     def want(self) -> tuple[Axes, ...]:
-        """By dimension, the axes that are to split it."""
+        """The axes that are to split each dimension."""
         return self._cutting(self.target)
 
     def _cutting(self, layout: Layout) -> tuple[Axes, ...]:
@@ -68,22 +68,22 @@ class Waypoint:
 
     @cached_property
     def home(self) -> dict[int, int]:
-        """By axis, the dimension that it is to split."""
+        """The dimension that each axis is to split."""
         return {axis: dim for dim in self.dims for axis in self.want[dim]}
 
     @cached_property
     def placed(self) -> tuple[Axes, ...]:
-        """By dimension, the leading axes that are already right."""
+        """The leading axes of each dimension that are already right."""
         return tuple([_common_prefix(*lists) for lists in zip(self.have, self.want)])
 
     @cached_property
     def rest(self) -> tuple[Axes, ...]:
-        """By dimension, the axes after these: they have to leave, or are in the wrong order."""
+        """The axes of each dimension after these: they have to leave, or are in the wrong order."""
         return tuple([have[len(placed) :] for have, placed in zip(self.have, self.placed)])
 
     @cached_property
     def missing(self) -> tuple[Axes, ...]:
-        """By dimension, the axes that have to follow those that are placed, in order."""
+        """The axes of each dimension that have to follow those that are placed, in order."""
         return tuple([want[len(placed) :] for want, placed in zip(self.want, self.placed)])
 
     def next(self, dim: int) -> Axes:

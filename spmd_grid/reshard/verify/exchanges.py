@@ -173,10 +173,10 @@ class _Boxes:
 
 
 def _held_boxes(moved: Redistribution) -> _Boxes:
-    """By source coordinates, the cells that a device holds: its core."""
+    """The cells that each device holds, its core, by source coordinates."""
     return _Boxes(moved.source, moved.hidden, moved.hidden_axes[0], halos=False)
 
 
 def _needed_boxes(moved: Redistribution) -> _Boxes:
-    """By target coordinates, the cells that a device needs: its core and halos."""
+    """The cells that each device needs, its core and halos, by target coordinates."""
     return _Boxes(moved.target, moved.hidden, moved.hidden_axes[1], halos=True)

@@ -57,9 +57,9 @@ def load(
 
     Each process reads the blocks that lie in its shard; blocks that several processes need are read by one of them.
     Every block that is read is compared with its checksum.  A process uses at most ``stage_bytes`` of memory besides
-    its arrays.  Raises `DamagedError` for files that are not what was saved, `StorageError` where a system call fails
-    or there is no checkpoint, and `ShardingError`, `ShapeError` and `DTypeError` with the array's name where what is
-    asked for does not fit, the same on every process.
+    its arrays.  Raises `DamagedError` if a file is not what was saved; `StorageError` if a system call fails or there
+    is no checkpoint; and `ShardingError`, `ShapeError` or `DTypeError`, with the array's name, if an argument does not
+    fit an array; the same on every process.
 
     >>> import tempfile, numpy as np, spmd_grid as sg
     >>> def write(path):

@@ -79,7 +79,7 @@ def _value_to_tree(op: str, value: Any, name: str) -> Any:
 def from_tree(op: str, tree: Any, array: Callable[[str, bool], Any], keeps: Callable[[str], bool]) -> Any:
     """The state of a tree, which is not trusted.  Raises DamagedError.
 
-    ``array(name, is_sharded)`` gives an array.  Of dicts, only what ``keeps(name)`` is there; lists are whole.
+    ``array(name, is_sharded)`` gives an array.  Dicts have only the entries that ``keeps(name)``; lists are whole.
     """
     try:
         return _parse(op, tree, "", array, keeps, 0)

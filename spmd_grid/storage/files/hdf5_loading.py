@@ -35,9 +35,8 @@ def load_hdf5(
 ) -> ShardedArray:
     """Load the dataset ``name`` of an HDF5 or netCDF-4 file, in any layout.
 
-    Collective over the grid; no messages carry cells: every process reads its own, those of halos included.  Of the
-    file's dtype, or converted to ``dtype``.  Values are as stored: netCDF's scales, offsets and fill values are not
-    applied.
+    Collective over the grid; no messages carry cells: every process reads its own, those of halos included.  The result
+    has the file's dtype, or ``dtype``.  Values are as stored: netCDF's scales, offsets and fill values are not applied.
 
     Needs h5py, the extra ``[hdf5]``; any build does.  Raises `StorageError`, `ShardingError`, `DTypeError` and
     `GridError`, the same on every process.

@@ -38,7 +38,7 @@ def in_steps(
 
     Collective over the grid; to be used up by all processes.  Pieces begin at multiples of ``units`` from the start of
     the block.  They need at most ``stage_bytes`` of memory, if single units do not need more.  Nothing moves where
-    ``a`` is cut so.  Of processes that would have the same cells, the first one gets them.
+    ``a`` is cut so.  If several processes would have the same cells, the first one gets them.
     """
     if cut_alike(a, target):
         box = own_box(a)

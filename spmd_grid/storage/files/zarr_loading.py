@@ -39,9 +39,9 @@ def load_zarr(
 ) -> ShardedArray:
     """Load an array that zarr can read, in any layout; ``name``: that of an array of the group ``path``.
 
-    Collective over the grid; no messages carry cells: every process reads its own, those of halos included.  Of the
-    file's dtype, or converted to ``dtype``.  A chunk whose file is missing is an error, unless ``fill_missing``: zarr
-    itself takes the fill value for its cells, since programs may leave out chunks that hold nothing else.
+    Collective over the grid; no messages carry cells: every process reads its own, those of halos included.  The result
+    has the file's dtype, or ``dtype``.  A missing chunk is an error.  With ``fill_missing`` its cells get the fill
+    value, as zarr itself does it, since programs may leave out chunks that hold nothing else.
 
     Needs zarr, the extra ``[zarr]``.  Raises `StorageError`, `ShardingError`, `DTypeError` and `GridError`, the same
     on every process.

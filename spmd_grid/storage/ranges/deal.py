@@ -2,7 +2,7 @@
 
 A block whose cells all lie in one device's core needs no message: that device's process writes or reads it.  All other
 blocks are *shared*.  They are dealt out in rounds, each a stretch of the array that fits into the staging memory of all
-processes: in a round every process handles some blocks that follow one another, and a resharding between the array's
+processes.  In a round every process handles some blocks that follow one another, and a resharding between the array's
 layout and a layout by blocks moves the cells.  A stretch may have gaps.
 """
 
@@ -131,7 +131,7 @@ def deal(
 def deal_without_rounds(blocks: Blocks, region: Box, layout: Layout, processes: Sequence[int], rank: int) -> list[int]:
     """The blocks that process ``processes[rank]`` reads where it can write to the cores of all.  Plans only.
 
-    Of the shared blocks every process has an equal part, of blocks that follow one another.
+    Every process has an equal part of the shared blocks, of blocks that follow one another.
     """
     own, shared = _own_and_shared(blocks, region, layout, processes[rank], spread=False)
     n, size = len(shared), len(processes)

@@ -1,8 +1,8 @@
 """A sharded array as blocks of its global row-major order: given to whoever stores them, or filled from them.
 
-Every block is handled by one process.  Where processes share memory, the one that reads a block writes its cells to all
-cores that hold them.  Else, and to be stored, cells of other processes come and go by resharding, in rounds that keep
-to a limit of memory: see `deal`.
+One process handles each block.  If processes share memory, the one that reads a block writes its cells to all cores
+that hold them.  Otherwise, and when blocks are stored, cells of other processes come and go by resharding, in rounds
+that keep to a limit of memory: see `deal`.
 """
 
 from __future__ import annotations

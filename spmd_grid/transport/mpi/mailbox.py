@@ -8,7 +8,7 @@ A frame is received once it has arrived, from the process that sent it.  No rece
 MPICH over UCX loses messages to such receives if two threads call MPI.
 
 The bodies of a message have a tag of their own, but tags are reused.  MPI matches messages of one sender and one tag in
-the order in which they were sent, while groups may receive in any order: bodies that are in the way of others are
+the order in which they were sent, while groups may receive in any order.  So bodies that are in the way of others are
 received into spare memory until they are requested.
 """
 

@@ -29,7 +29,7 @@ _ALONE = Part((), 0, 1)  # the only part of a dimension that an array does not h
 def layout_svg(layout: Layout, most_parts: int = _MOST_PARTS) -> str:
     """One array, cut into blocks that are coloured by the devices that hold them.
 
-    Local.  Of dimensions with more than ``most_parts`` the first ones and the last are drawn, not to scale.
+    Local.  Dimensions of more than ``most_parts`` show the first parts and the last one, not to scale.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> from spmd_grid.grid.sharding import Sharding

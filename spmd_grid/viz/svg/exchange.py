@@ -88,7 +88,7 @@ class _ExchangeDrawing:
         return sqrt(sum(message.bytes for message in sent) / self._most) if self._most else 1.0
 
     def _pieces(self) -> dict[int, list[tuple[Box, int]]]:
-        """By receiver, the boxes and their senders; none for partial values, whose boxes have one more dimension."""
+        """The boxes and their senders by receiver; none for partial values, whose boxes have one more dimension."""
         pieces: dict[int, list[tuple[Box, int]]] = defaultdict(list)
         hidden = self.exchange.hidden is not None
         for message in self.messages if self.size <= _MOST_ARROWS and not hidden else ():

@@ -1,7 +1,7 @@
 """Calls of the engine's own texts that blocks cannot tell: made again from their layouts, as the tracer makes them.
 
-An argmax whose rows are cut, the total of a mean, a function whose result is longer than its operands: the call is
-traced on arrays of the global extents, and what the rule says is done to the blocks of this device.
+Examples are an argmax whose rows are cut, the total of a mean, and a function whose result is longer than its operands.
+The call is traced on arrays of the global extents, and the steps of its rule run on the blocks of this device.
 """
 
 from __future__ import annotations

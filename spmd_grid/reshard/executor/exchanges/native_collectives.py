@@ -1,4 +1,4 @@
-"""Steps that run as MPI's own collectives, which are logarithmic, where processes do not share memory.
+"""Steps that run as MPI's own collectives if processes do not share memory: those are logarithmic.
 
 Blocks are known from the layouts, so no header is needed.
 """

@@ -63,8 +63,8 @@ def _ranks(ranks: list[int]) -> str:
 def meet_hosts(comm: MPI.Intracomm) -> Hosts:
     """The hosts of all processes.  Collective; the first message between them.
 
-    Raises TransportError, on all alike, if processes run other versions of this package or of Python than others: they
-    could wait for messages that the others never send.
+    Raises TransportError, on all alike, if versions of this package or of Python differ between processes: some could
+    wait for messages that others never send.
     """
     software = f"spmd_grid {__version__}", f"Python {sys.version_info.major}.{sys.version_info.minor}"
     known = comm.allgather(((socket.gethostname(), machine()), software))

@@ -62,7 +62,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Chain:
-    """Waits of which each is for the process of the next; the last is for the receiver, in its wait ``number``."""
+    """Waits, each for the process of the next one; the last one waits for the receiver, in its wait ``number``."""
 
     links: tuple[Link, ...]
     number: int
