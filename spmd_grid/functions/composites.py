@@ -40,10 +40,10 @@ def result_type(*arrays_and_dtypes: Operand) -> np.dtype:
 # -- diagonals ------------------------------------------------------------------------------------------------------
 
 
-def distance_from_diagonal(m: Operand, k: int) -> Operand:
-    """Column - row - k of every cell of the last two dimensions."""
+def distance_from_diagonal(op: str, m: Operand, k: int) -> Operand:
+    """Column - row - k of every cell of the last two dimensions, for the function ``op``."""
     if m.ndim < 2:
-        raise ShapeError(f"the array has shape {m.shape}; it must have two dimensions")
+        raise ShapeError(f"{op}: the array has shape {m.shape}; it must have at least two dimensions")
     columns, rows = np.arange(m.shape[-1]) - k, np.arange(m.shape[-2])[:, None]
     return np.zeros_like(m, dtype=np.int64) + columns - rows
 
@@ -51,13 +51,13 @@ def distance_from_diagonal(m: Operand, k: int) -> Operand:
 @composite(np.tril)
 def tril(m: Operand, k: int = 0) -> Operand:
     """np.tril."""
-    return np.where(distance_from_diagonal(m, k) <= 0, m, m.dtype.type(0))
+    return np.where(distance_from_diagonal("tril", m, k) <= 0, m, m.dtype.type(0))
 
 
 @composite(np.triu)
 def triu(m: Operand, k: int = 0) -> Operand:
     """np.triu."""
-    return np.where(distance_from_diagonal(m, k) >= 0, m, m.dtype.type(0))
+    return np.where(distance_from_diagonal("triu", m, k) >= 0, m, m.dtype.type(0))
 
 
 # -- made of slices ------------------------------------------------------------------------------------------------

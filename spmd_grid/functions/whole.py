@@ -162,7 +162,8 @@ def put_along(arr: Operand, indices: Operand, values: Operand, axis: int) -> App
     """The array that np.put_along_axis makes, of indices that have been checked."""
     d = one_axis("put_along_axis", axis, len(arr.shape))
     if any(n != arr.shape[i] for i, n in enumerate(indices.shape) if i != d):
-        raise ShapeError(f"put_along_axis: indices have shape {indices.shape}; the array has {arr.shape}")
+        required = f"it must be the array's, {arr.shape}, except along dimension {d}"
+        raise ShapeError(f"put_along_axis: indices have shape {indices.shape}; {required}")
 
     def local(a: np.ndarray, at: np.ndarray, values: np.ndarray) -> np.ndarray:
         a = a.copy()

@@ -81,7 +81,7 @@ def sliding_window_view(
     given = [axis] if isinstance(axis, int | np.integer) else range(len(x.shape)) if axis is None else list(axis)
     axes = [several_axes("sliding_window_view", [each], len(x.shape))[0] for each in given]
     if len(axes) != len(widths):
-        raise ValueError(f"sliding_window_view: window_shape is {window_shape!r} for {len(axes)} dimensions")
+        raise ValueError(f"sliding_window_view: window_shape is {window_shape!r}; it must have {len(axes)} entries")
     halos: dict[int, tuple[int, int]] = {}
     for d, width in zip(axes, widths):
         if not width:

@@ -202,7 +202,7 @@ def _check_out(out: GridArray, layout: Layout, fields: tuple[GridArray, ...]) ->
     if not isinstance(found, Layout):
         raise OutputError(f"out is {type(out).__name__}; it must be a ShardedArray")
     if found != layout:
-        raise ShapeError(f"out has layout {found}; that of u is {layout}")
+        raise ShapeError(f"out has layout {found}; it must be that of u, {layout}")
     for field in fields:
         check_output("map_overlap", out.local, field.local)
 

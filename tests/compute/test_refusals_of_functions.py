@@ -138,6 +138,22 @@ CASES = {
     "max with a mask": (lambda a, g: np.max(a, axis=0, where=a > 1), ValueError, "initial must be given"),
     "in place, of another kind": (lambda a, g: a.astype("i4").__iadd__(0.5), sg.OutputError, "out has dtype int32"),
     "accumulate": (lambda a, g: np.subtract.accumulate(a), sg.ImplicitGatherError, "subtract.accumulate"),
+    "tril": (lambda a, g: np.tril(a[0]), sg.ShapeError, r"tril: the array has shape \(5,\)"),
+    "vsplit": (lambda a, g: np.vsplit(a[0], 1), ValueError, r"vsplit: the array has shape \(5,\)"),
+    "bincount": (lambda a, g: np.bincount((a[0] - 1).astype(int)), ValueError, "bincount: the array has the number -1"),
+    "order of a norm": (lambda a, g: np.linalg.norm(a[0], "fro"), ValueError, "linalg.norm: ord is 'fro' for vectors"),
+    "ddof": (lambda a, g: np.var(a, ddof=1, correction=1), ValueError, "var: ddof is 1 and correction is 1"),
+    "no weight": (
+        lambda a, g: np.average(a[0], weights=np.zeros(5)),
+        ZeroDivisionError,
+        "average: a sum of weights is 0",
+    ),
+    "empty argmax": (lambda a, g: np.argmax(a[:0]), ValueError, r"argmax: a has shape \(0, 5\); there must be a cell"),
+    "piecewise": (
+        lambda a, g: np.piecewise(a, [a > 1], [1, 2, 3]),
+        ValueError,
+        "there are 3 functions; for 1 conditions",
+    ),
     "empty max": (lambda a, g: a[:0].max(axis=0), sg.ShapeError, "max: a has shape .* there must be a cell"),
 }
 

@@ -26,7 +26,7 @@ def check_sharded_out(name: str, target: Any, layout: Layout, grid: ProcessGrid)
     if target.grid.grid != grid.grid or not _same_cuts(target.sharding, layout.sharding, layout.global_shape):
         raise OutputError(f"{name}: out has sharding {target.sharding}; the result has {layout.sharding}")
     if not target.stored.flags.writeable:
-        raise OutputError(f"{name}: out is read-only")
+        raise OutputError(f"{name}: out is read-only; it must be writeable")
 
 
 def check_out_dtype(name: str, target: ArrayOnGrid, dtype: np.dtype) -> None:

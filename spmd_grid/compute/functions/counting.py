@@ -71,11 +71,11 @@ def bincount(x: Operand, /, weights: Operand = None, minlength: int = 0) -> Oper
             f"bincount: the array has shape {x.shape} and dtype {x.dtype}; it must have one dimension, and integers"
         )
     if minlength < 0:
-        raise ValueError("'minlength' must not be negative")
+        raise ValueError(f"bincount: minlength is {minlength}; it must not be negative")
     cells: Any = x
     least, most = (int(np.min(cells)), int(np.max(cells))) if x.size else (0, -1)
     if least < 0:
-        raise ValueError("'list' argument must have no negative elements")
+        raise ValueError(f"bincount: the array has the number {least}; none may be negative")
     return call(bincount_of, x, max(most + 1, int(minlength)), weights)
 
 

@@ -46,7 +46,7 @@ def fill_diagonal(a: Operand, val: Any, wrap: bool = False) -> None:
     _check_target("fill_diagonal", a)
     if a.ndim != 2 or wrap or np.ndim(val):
         raise NotImplementedError("fill_diagonal of other arrays than matrices, by lists, or wrapped,")
-    a[distance_from_diagonal(a, 0) == 0] = val
+    a[distance_from_diagonal("fill_diagonal", a, 0) == 0] = val
 
 
 @composite(np.take_along_axis)

@@ -205,7 +205,9 @@ def _numbers(entry: Any, dim: int, extent: int) -> np.ndarray:
         )
     if found.dtype.kind == "b":
         if len(found) != extent:
-            raise IndexError(f"an index has {len(found)} bools for dimension {dim} with extent {extent}")
+            raise IndexError(
+                f"an index has {len(found)} bools for dimension {dim} with extent {extent}; it must have one per cell"
+            )
         return np.flatnonzero(found)
     wrong = found[(found < -extent) | (found >= extent)]
     if len(wrong):
@@ -226,7 +228,10 @@ def spread_numbers(entry: Any, dim: int, extent: int) -> Any:
         )
     if entry.dtype.kind == "b":
         if entry.shape[0] != extent:
-            raise IndexError(f"an index has {entry.shape[0]} bools for dimension {dim} with extent {extent}")
+            n = entry.shape[0]
+            raise IndexError(
+                f"an index has {n} bools for dimension {dim} with extent {extent}; it must have one per cell"
+            )
         return np.flatnonzero(entry)
     return from_zero(entry, dim, extent)
 

@@ -181,7 +181,7 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
             "setitem: the array holds partial values; reshard it to a sharding without partial_axes first"
         )
     if not a.stored.flags.writeable:
-        raise OutputError("setitem: the array is read-only")
+        raise OutputError("setitem: the array is read-only; it must be writeable")
     known = None
     if type(value) is type(a) and value.grid is a.grid:
         known = _key_of("setitem", key, a.layout)

@@ -104,7 +104,7 @@ def hsplit(ary: Operand, indices_or_sections: int | Sequence[int]) -> list[Opera
 def vsplit(ary: Operand, indices_or_sections: int | Sequence[int]) -> list[Operand]:
     """np.vsplit."""
     if ary.ndim < 2:
-        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
+        raise ValueError(f"vsplit: the array has shape {ary.shape}; it must have at least two dimensions")
     return np.split(ary, indices_or_sections, 0)
 
 
@@ -112,7 +112,7 @@ def vsplit(ary: Operand, indices_or_sections: int | Sequence[int]) -> list[Opera
 def dsplit(ary: Operand, indices_or_sections: int | Sequence[int]) -> list[Operand]:
     """np.dsplit."""
     if ary.ndim < 3:
-        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
+        raise ValueError(f"dsplit: the array has shape {ary.shape}; it must have at least three dimensions")
     return np.split(ary, indices_or_sections, 2)
 
 
@@ -141,7 +141,7 @@ def broadcast_arrays(*args: Operand, subok: bool = False) -> tuple[Operand, ...]
 def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Operand, ...]:
     """np.meshgrid; each result is cut as its list is."""
     if indexing not in ("xy", "ij"):
-        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+        raise ValueError(f"meshgrid: indexing is {indexing!r}; it must be 'xy' or 'ij'")
     order = list(range(len(xi)))
     if indexing == "xy" and len(xi) > 1:
         order[:2] = 1, 0
@@ -163,7 +163,7 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Ope
     """np.diagonal: each cell of it is alone in its column; the result has memory of its own."""
     first, second = one_axis("diagonal", axis1, a.ndim), one_axis("diagonal", axis2, a.ndim)
     a = np.moveaxis(a, (first, second), (-2, -1))
-    on_it = np.where(distance_from_diagonal(a, offset) == 0, a, a.dtype.type(0))
+    on_it = np.where(distance_from_diagonal("diagonal", a, offset) == 0, a, a.dtype.type(0))
     rows, columns = a.shape[-2:]
     start = max(offset, 0)
     return np.sum(on_it, axis=-2, dtype=a.dtype)[

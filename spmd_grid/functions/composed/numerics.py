@@ -23,9 +23,11 @@ def gradient(f: Operand, *varargs: Any, axis: Axis = None, edge_order: int = 1) 
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order is {edge_order}; it must be 1 or 2")
     if len(varargs) not in (0, 1, len(axes)):
-        raise TypeError(f"gradient: there are {len(varargs)} spacings for {len(axes)} dimensions")
+        raise TypeError(
+            f"gradient: there are {len(varargs)} spacings; there may be one, or {len(axes)}, one per dimension"
+        )
     if len(varargs) == 1 and len(axes) > 1 and np.ndim(varargs[0]):
-        raise TypeError("gradient: one list of coordinates is given for several dimensions")
+        raise TypeError(f"gradient: there is one list of coordinates; it must be one per dimension, {len(axes)}")
     spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     for d in axes:
         if f.shape[d] < edge_order + 1:
@@ -135,9 +137,8 @@ def corrcoef(x: Operand, y: Operand = None, rowvar: bool = True, *, dtype: Any =
 def select(condlist: Sequence[Operand], choicelist: Sequence[Operand], default: Operand = 0) -> Operand:
     """np.select."""
     if len(condlist) != len(choicelist) or not len(condlist):
-        raise ShapeError(
-            f"select: there are {len(condlist)} conditions for {len(choicelist)} choices; of each, one at least"
-        )
+        found = f"{len(condlist)} conditions and {len(choicelist)} choices"
+        raise ShapeError(f"select: there are {found}; they must be equally many, at least one")
     for condition in condlist:
         if condition.dtype != np.dtype(bool):
             raise DTypeError(f"select: a condition has dtype {condition.dtype}; it must be bool")
@@ -155,9 +156,15 @@ def piecewise(x: Operand, condlist: Any, funclist: Sequence[Any], *args: Any, **
     conditions = list(condlist) if isinstance(condlist, list | tuple) else [condlist]
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
-        raise ValueError(f"piecewise: there are {len(functions)} functions for {len(conditions)} conditions")
-    if any(shape_of(each) != shape_of(x) for each in conditions):
-        raise ShapeError("piecewise: a condition must have the shape of the array")
+        n = len(conditions)
+        raise ValueError(
+            f"piecewise: there are {len(functions)} functions; for {n} conditions it must be {n} or {n + 1}"
+        )
+    for each in conditions:
+        if shape_of(each) != shape_of(x):
+            raise ShapeError(
+                f"piecewise: a condition has shape {shape_of(each)}; it must be the array's, {shape_of(x)}"
+            )
 
     def local(block: np.ndarray, *masks: np.ndarray) -> np.ndarray:
         return np.piecewise(block, list(masks), functions, *args, **kw)

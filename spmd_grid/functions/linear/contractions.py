@@ -113,7 +113,8 @@ def tensordot(
     of_a, of_b = list(_LETTERS[:n_a]), list(_LETTERS[n_a : n_a + n_b])
     for d, e in zip(first, second):
         if shape_of(a)[d] != shape_of(b)[e]:
-            raise ShapeError(f"tensordot: dimensions {d} and {e} have extents {shape_of(a)[d]} and {shape_of(b)[e]}")
+            found = f"dimensions {d} and {e} have extents {shape_of(a)[d]} and {shape_of(b)[e]}"
+            raise ShapeError(f"tensordot: {found}; they must be equal")
         of_b[e] = of_a[d]
     output = [x for d, x in enumerate(of_a) if d not in first] + [x for e, x in enumerate(of_b) if e not in second]
     return contraction("tensordot", ["".join(of_a), "".join(of_b)], "".join(output), (a, b))

@@ -206,7 +206,7 @@ def norm(x: Operand, ord: Any = None, axis: Axis = None, keepdims: bool = False)
     if len(axes) == 1:
         return _vector_norm(size, 2 if ord is None else ord, axes, keepdims)
     if len(axes) != 2:
-        raise ValueError("Improper number of dimensions to norm.")
+        raise ValueError(f"linalg.norm: axis is {axis!r} for shape {x.shape}; it must name one dimension or two")
     return _matrix_norm(size, ord, axes, keepdims)
 
 
@@ -232,7 +232,7 @@ def _root_of_squares(size: Operand, axes: Axis, keepdims: bool) -> Operand:
 
 def _vector_norm(size: Operand, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Operand:
     if isinstance(ord, str):
-        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+        raise ValueError(f"linalg.norm: ord is {ord!r} for vectors; it must be a number")
     if ord in (np.inf, -np.inf):
         return (np.max if ord > 0 else np.min)(size, axes, keepdims=keepdims)
     if ord == 0:
@@ -251,7 +251,9 @@ def _matrix_norm(size: Operand, ord: Any, axes: tuple[int, ...], keepdims: bool)
     if ord in (2, -2, "nuc"):
         raise NotImplementedError(f"linalg.norm of matrices with ord={ord!r}, which needs singular values,")
     if ord not in (1, -1, np.inf, -np.inf):
-        raise ValueError("Invalid norm order for matrices.")
+        raise ValueError(
+            f"linalg.norm: ord is {ord!r} for matrices; it must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+        )
     summed, compared = axes if abs(ord) == 1 else axes[::-1]
     sums = np.sum(size, axis=summed, keepdims=True)
     found = (np.max if ord > 0 else np.min)(sums, axis=compared, keepdims=True)

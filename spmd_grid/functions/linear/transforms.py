@@ -113,7 +113,7 @@ def transforms_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | Non
     dims = [one_axis(name, axis, ndim) for axis in axes]
     lengths: list[int | None] = [None] * len(dims) if s is None else [index(n) if n is not None else n for n in s]
     if len(lengths) != len(dims):
-        raise ShapeError(f"{name}: s has {len(lengths)} lengths, axes {len(dims)}; they must be as many")
+        raise ShapeError(f"{name}: s has {len(lengths)} lengths, axes {len(dims)}; they must be equally many")
     lengths = [shape[d] if n == -1 else n for n, d in zip(lengths, dims)]
     if not dims:
         if name in ("rfftn", "irfftn", "rfft2", "irfft2"):

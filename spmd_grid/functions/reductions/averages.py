@@ -81,7 +81,8 @@ def _of_squares(function: Callable[..., Any], finish: Callable[[Any], Any]) -> N
     ) -> Operand:
         if correction is not MISSING:
             if ddof != 0:
-                raise ValueError("ddof and correction can't be provided simultaneously.")
+                given = f"ddof is {ddof} and correction is {correction}"
+                raise ValueError(f"{function.__name__}: {given}; they mean the same, so one must be given")
             ddof = correction
         working, result = _float_of(a.dtype, dtype)
         middle = np.mean(a, axis, working, keepdims=True, where=where) if mean is MISSING else mean
@@ -118,7 +119,7 @@ def average(
         dtype = np.result_type(a.dtype, weights.dtype, *extra)
         total = np.sum(np.broadcast_to(weights, a.shape) * np.ones_like(a, dtype=dtype), axis, dtype, keepdims=keepdims)
         if certainly(np.any(total == 0)):
-            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+            raise ZeroDivisionError("average: a sum of weights is 0; no sum of them may be")
         found = np.sum(np.multiply(a, weights, dtype=dtype), axis, keepdims=keepdims) / total
     if not returned:
         return found
@@ -133,7 +134,8 @@ def _weights_of(a: Operand, axis: Axis, weights: Operand) -> Operand:
         raise ShapeError(f"average: weights have shape {weights.shape}; they must have that of the array {a.shape}")
     d = one_axis("average", axis, a.ndim)
     if weights.shape[0] != a.shape[d]:
-        raise ShapeError(f"average: there are {weights.shape[0]} weights for extent {a.shape[d]} of dimension {d}")
+        found = f"{weights.shape[0]} weights for extent {a.shape[d]} of dimension {d}"
+        raise ShapeError(f"average: there are {found}; there must be one for each cell")
     if type(weights) is np.ndarray:
         return laid_along(weights, d, a.ndim)
     return np.expand_dims(weights, tuple([each for each in range(a.ndim) if each != d]))

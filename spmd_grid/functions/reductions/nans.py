@@ -80,7 +80,7 @@ def _of_position(function: Callable[..., Any], position: Callable[..., Any], kin
         if a.dtype.kind in "fc":
             numbers = _numbers(a)
             if certainly(np.logical_not(np.all(np.any(numbers, axis)))):
-                raise ValueError("All-NaN slice encountered")
+                raise ValueError(f"{function.__name__}: All-NaN slice encountered; each slice must have a number")
             a = np.where(numbers, a, identity(KINDS[kind], a.dtype))
         return position(a, axis, keepdims=keepdims)
 

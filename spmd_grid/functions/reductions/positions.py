@@ -59,7 +59,7 @@ def _of_extreme(function: Callable[..., Any], extreme: Callable[..., Any]) -> No
         name = function.__name__
         axis = None if axis is None else one_axis(name, axis, a.ndim)
         if 0 in (a.shape if axis is None else a.shape[axis : axis + 1]):
-            raise ValueError(f"attempt to get {name} of an empty sequence")
+            raise ValueError(f"{name}: a has shape {a.shape}; there must be a cell to find")
         if not a.ndim:
             return np.intp(0)
         return first_of(a, extreme(a, axis=axis, keepdims=True), axis, bool(keepdims))
