@@ -68,5 +68,5 @@ def raise_in_loop(state: int, code: int) -> None:
     """Raises the error that an update ended with, unless the plan has been handed over to this thread.  Local."""
     entry = _entries.get(state)
     if entry is None:
-        raise RequestError("HaloExchange: the plan has been closed")
+        raise RequestError("HaloExchange: the plan has been closed; make a new one")
     entry.end(code)

@@ -240,7 +240,7 @@ class HaloPlan:
     def check_idle(self, operation: str) -> None:
         """Refuses a plan that is closed, broken or at work.  Local.  Raises RequestError and TransportError."""
         if self.is_closed:
-            raise RequestError(f"{operation}: the plan has been closed")
+            raise RequestError(f"{operation}: the plan has been closed; make a new one")
         if self._is_broken:
             raise TransportError(f"{operation}: an exchange of this plan has failed; make a new plan")
         if self.flight is not None:

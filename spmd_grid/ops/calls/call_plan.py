@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.errors import RequestError
 from spmd_grid.exchange.requests import Request
 from spmd_grid.ops.calls.plan_arrays import check_array, checked_kind
-from spmd_grid.ops.loops.plan import LoopPlan
+from spmd_grid.ops.loops.plan import StartablePlan
 
 __all__ = ["CallPlan"]
 
 
-class CallPlan(LoopPlan):
+class CallPlan(StartablePlan):
     """As `OperationPlan`, for an operation that needs no agreement of a group: each run is an ordinary call.
 
     ``call(x, out)`` and ``start(x, out)`` are the operation and its start.  ``takes_array``: whether it takes an array.
@@ -34,8 +33,6 @@ class CallPlan(LoopPlan):
         self._name, self._text, self._takes_array = name, text, takes_array
         self.shape, self.dtype = checked_kind(name, shape, dtype)
         self._call, self._start = call, start
-        self._request: Request | None = None
-        self._is_closed = False
 
     def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
         """Run the operation, as its own call does."""
@@ -44,22 +41,13 @@ class CallPlan(LoopPlan):
 
     def start(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> Request:
         """Start the operation, as its own start does."""
-        if self._request is not None and not self._request.done:
-            raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
+        self._check_idle()
         self._check(x)
         self._request = self._start(x, out)
         return self._request
 
-    def wait(self) -> np.ndarray | None:
-        """Wait for the started operation and return its result."""
-        if self._request is None:
-            raise RequestError(f"{self._name}: wait() of a plan that has not been started")
-        request, self._request = self._request, None
-        return request.wait()
-
     def _check(self, x: Any) -> None:
-        if self._is_closed:
-            raise RequestError(f"{self._name}: the plan has been closed")
+        self._check_open()
         if self._takes_array:
             check_array(self._name, x, self.shape, self.dtype)
 
@@ -71,14 +59,3 @@ class CallPlan(LoopPlan):
     def describe(self) -> str:
         """Describe the operation."""
         return f"{self._text} on {self.dtype} of shape {self.shape}"
-
-    def close(self) -> None:
-        """End the use of the plan by this process; may be called again."""
-        self._is_closed = True
-        self._leave_loops()
-
-    def __enter__(self) -> CallPlan:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from spmd_grid.errors import RequestError, SpmdError
+from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import DIRECT, MIXED
@@ -19,7 +19,7 @@ from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.calls.plan_ahead import CallAhead, PlanAhead, ahead_run_of
 from spmd_grid.ops.calls.plan_arrays import check_array, checked_kind
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, last_run
-from spmd_grid.ops.loops.plan import LoopPlan
+from spmd_grid.ops.loops.plan import StartablePlan
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.transport.communicator import INLINE_BYTES, Frames
 from spmd_grid.typing import GridAxes, Shape
@@ -63,7 +63,7 @@ class PlannedOperation(Protocol):
         """Convert the array that was passed into the one that takes part."""
 
 
-class OperationPlan(LoopPlan):
+class OperationPlan(StartablePlan):
     """An operation with all its arguments, for arrays of ``shape`` and ``dtype``; made by ``sg.<operation>.plan``.
 
     Collective over the operation's group when made, when run and when started; the rest is Local.  Members compare
@@ -99,8 +99,6 @@ class OperationPlan(LoopPlan):
         self._made_for = grid, tuple(grid_axes) if isinstance(grid_axes, Iterator) else grid_axes, args, path
         made, self._call = self._call_of_thread("plan"), self._find_call("plan.run")
         self._name, self.name, self._made_at = op.name, name, call_site()
-        self._request: Request | None = None
-        self._is_closed = False
         self.shape: Shape | None = None
         self.dtype: np.dtype | None = None
         try:
@@ -206,8 +204,7 @@ class OperationPlan(LoopPlan):
 
     def start(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> Request:
         """Start the operation; ``wait()``, of the request or of the plan, returns its result.  Collective."""
-        if self._request is not None and not self._request.done:
-            raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
+        self._check_idle()
         started = self._start_by_python(x, out) if self._quick_start is None else self._quick_start.run(x, out)
         self._request = started if type(started) is Request else Request.completed(started)
         return self._request
@@ -237,20 +234,12 @@ class OperationPlan(LoopPlan):
         """The request of a started run that members have agreed on."""
         return Request(call.comm, agreed.steps(x, out, frames), _NamedCall(call, self.name))
 
-    def wait(self) -> np.ndarray | None:
-        """Wait for the started operation and return its result.  Collective, as the operation is."""
-        if self._request is None:
-            raise RequestError(f"{self._name}: wait() of a plan that has not been started")
-        request, self._request = self._request, None
-        return request.wait()
-
     def _opening_for(self, call: PlannedCall, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:
         """Make the opening for ``x``, which must be what the plan is for; also return ``x``, converted if necessary."""
         if type(x) is np.ndarray and x.shape == self.shape and x.dtype == self.dtype and not self._is_closed:
             return call.opening_for(x, out)
         try:
-            if self._is_closed:
-                raise RequestError(f"{self._name}: the plan has been closed")
+            self._check_open()
             if call.takes_array:
                 check_array(self._name, x, self.shape, self.dtype)
         except SpmdError as error:
@@ -280,17 +269,10 @@ class OperationPlan(LoopPlan):
 
     def close(self) -> None:
         """End the use of the plan by this process; may be called again."""
-        self._is_closed = True
+        super().close()
         for quick in (self._quick, self._quick_start):
             if quick is not None:
                 quick.forget()
-        self._leave_loops()
-
-    def __enter__(self) -> OperationPlan:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<plan of {self._call.describe()}, x: {self.dtype} {self.shape}>"

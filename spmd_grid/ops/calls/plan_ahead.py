@@ -94,7 +94,7 @@ class PlanAhead:
         recorder, comm, name = call.comm.process.recorder, call.comm, self._run.operation
         try:
             if is_closed:
-                raise RequestError(f"{name}: the plan has been closed")
+                raise RequestError(f"{name}: the plan has been closed; make a new one")
             if self._shape is not None:
                 x = as_array(name, x)
                 check_array(name, x, self._shape, self._dtype)

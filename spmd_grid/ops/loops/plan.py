@@ -1,15 +1,17 @@
-"""The base of plans that compiled loops take as arguments."""
+"""The bases of plans: of those that compiled loops take as arguments, and of those that can be started as well."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from spmd_grid.errors import RequestError
+from spmd_grid.exchange.requests import Request
 from spmd_grid.ops.loops.entry import CompiledPart, LoopEntry
 
-__all__ = ["LoopPlan"]
+__all__ = ["LoopPlan", "StartablePlan"]
 
 
 class LoopPlan:
@@ -41,3 +43,39 @@ class LoopPlan:
         """Makes Python run it, which refuses a plan that has been closed."""
         if self._loop is not None:
             self._loop.retire()
+
+
+class StartablePlan(LoopPlan):
+    """A plan of the operation ``_name`` that is run at once, or started and waited for, until it is closed."""
+
+    _name: str
+    _request: Request | None = None
+    _is_closed = False
+
+    def wait(self) -> np.ndarray | None:
+        """Wait for the started operation and return its result.  Collective, as the operation is."""
+        if self._request is None:
+            raise RequestError(f"{self._name}: wait() of a plan that has not been started; start() begins a run")
+        request, self._request = self._request, None
+        return request.wait()
+
+    def close(self) -> None:
+        """End the use of the plan by this process; may be called again."""
+        self._is_closed = True
+        self._leave_loops()
+
+    def _check_idle(self) -> None:
+        """Refuse to start a plan that is under way.  Local.  Raises RequestError."""
+        if self._request is not None and not self._request.done:
+            raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
+
+    def _check_open(self) -> None:
+        """Refuse a plan that has been closed.  Local.  Raises RequestError."""
+        if self._is_closed:
+            raise RequestError(f"{self._name}: the plan has been closed; make a new one")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

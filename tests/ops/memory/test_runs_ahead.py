@@ -208,7 +208,7 @@ for size in (4, 20_000):
     attempt(size, a_run_in_place_of_a_meeting, "all_reduce(", "broadcast.plan.run(")
     attempt(size, x_of_another_shape, f"x has shape (3,); the plan is for ({size},) (on rank 0 ")
     attempt(size, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ")
-    attempt(size, a_plan_that_is_closed, f"the plan has been closed (on rank {last} ")
+    attempt(size, a_plan_that_is_closed, f"the plan has been closed; make a new one (on rank {last} ")
 for act in (another_plan_on_the_last, another_plan_beside_the_root):
     attempt(20_000, act, "all_reduce.plan.run(grid_axes=[0], reduction='max')", reduces=True)
 for act in (one_run_less_on_the_last, one_run_less_on_the_root, a_run_in_place_of_a_meeting):
