@@ -4,9 +4,9 @@
     python -m spmd_grid run -n 4 mpirun_examples/compiled_adaptive.py
 
 The Fisher-KPP equation u' = D u'' + r u (1 - u) on a line that is closed to a ring: a patch grows and spreads.  Each
-step is Heun's second-order method with Euler's first-order one inside, whose difference is the error; the largest of
-all ranks decides, alike on all of them, whether the step counts and how long the next one is.  The result is that of
-one process, but for rounding, on any number of ranks.
+step is Heun's second-order method with Euler's first-order one inside; their difference is the error.  The largest
+error of all ranks decides, alike on all of them, whether the step counts and how long the next one is.  On any number
+of ranks the result is that of one process, except for rounding.
 """
 
 import sys

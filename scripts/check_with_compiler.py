@@ -1,15 +1,11 @@
-"""Tries LLVM's own compiler on the texts of the dialect: does it take what we print, and do we read what it prints?
+"""Tries LLVM's own compiler on texts of the dialect: it must take what we print, and we must read what it prints.
 
     pip install --no-deps --target compiler pennylane-catalyst==0.15.0      # 88 MB; its catalyst is an mlir-opt
     SPMD_GRID_MLIR_OPT=compiler/bin/catalyst PYTHONPATH=tests python scripts/check_with_compiler.py
 
-Without SPMD_GRID_MLIR_OPT, ``mlir-opt`` of the PATH is taken, or the ``catalyst`` of this environment.  Words that were
-renamed after the compiler's version are undone first (`support/dialect/compiler`).  Prints how many texts of each kind
-there were and why some were refused; status 1 where there are any.
-
-    --random N      as many random programs and modules, with all their stages (20)
-    --reshardings   compare the model of the compiler's resharding with its pass, on all pairs of small shardings
-    --mutants N     compare verdicts on as many texts that somebody has touched (0); prints the differences by message
+Without SPMD_GRID_MLIR_OPT it takes ``mlir-opt`` of the PATH, or the ``catalyst`` of this environment.  It first undoes
+what was renamed after the compiler's version (`support/dialect/compiler`).  Prints how many texts of each kind there
+were and why some were refused; the exit code is 1 if any was.
 """
 
 from __future__ import annotations
@@ -46,7 +42,7 @@ def check_texts(compiler: Compiler, number: int, seed: int) -> int:
 
 
 def verdicts(compiler: Compiler, number: int, seed: int) -> None:
-    """Print how often we and the compiler are of one mind about mutants of programs, and the messages where not."""
+    """Print how often we and the compiler agree about random changes of programs, and the messages where not."""
     chance, programs = random.Random(seed), valid_texts(seed)
     counts: Counter[str] = Counter()
     differences: dict[str, Counter[str]] = defaultdict(Counter)
@@ -76,10 +72,16 @@ def verdicts(compiler: Compiler, number: int, seed: int) -> None:
 def main() -> int:
     """Run the checks that are asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--random", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--reshardings", action="store_true")
-    parser.add_argument("--mutants", type=int, default=0)
+    parser.add_argument(
+        "--random", type=int, default=20, metavar="N", help="N random programs and modules, in all stages (20)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random texts (0)")
+    parser.add_argument(
+        "--reshardings", action="store_true", help="also compare our model of the resharding pass with the pass itself"
+    )
+    parser.add_argument(
+        "--mutants", type=int, default=0, metavar="N", help="also compare verdicts on N changed texts (0)"
+    )
     options = parser.parse_args()
     compiler = installed_compiler()
     if compiler is None:

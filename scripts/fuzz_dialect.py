@@ -1,10 +1,10 @@
-"""Fuzzes the reader of the dialect: mutants of programs, and their beginnings, until a number of them is read.
+"""Fuzzes the reader of the dialect with random changes of programs, and with their beginnings.
 
     PYTHONPATH=tests python scripts/fuzz_dialect.py --cases 10000 --seed 0
 
-Every text must be read, printed and read again as an equal one, or be refused with the place in the text, within
-seconds, by an error of the dialect; what is read is run on one process, and may be refused there.  Prints how many of
-each there were; the first that breaks the rule is printed whole, and ends the run with status 1.
+Within seconds, a text must be read, printed and read again as an equal one, or be refused by an error of the dialect
+with the position in the text.  What is read runs on one process, and may be refused there.  Prints how many texts of
+each kind there were.  The first text that breaks the rule is printed whole, and ends the run with exit code 1.
 """
 
 import argparse
@@ -92,8 +92,8 @@ def texts(seed: int) -> list[str]:
 def main() -> int:
     """Run the cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=10_000, metavar="N", help="number of texts (10,000)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the changes (0)")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, too_long)
     chance, programs = random.Random(options.seed), texts(options.seed)

@@ -2,11 +2,11 @@
 
     python scripts/near_and_far.py docs/bench_ops.json run1.json run2.json run3.json
 
-Processors are far where they share no cache, which changes from minute to minute on virtual machines; rows of a
-benchmark that does not tell, such as that between nodes, count as near.  Of the runs of a row in which they were near
-(or far) it keeps one whole: that with the median of the ratios of the best by hand to ours, the lower one of two.  Runs
-that other work disturbed count only where there are no others.  A run may hold some of the rows; the ``runs`` of the
-result are the most that any row had.
+Processors are far if they share no cache, which changes from minute to minute on virtual machines; rows of a benchmark
+that does not tell, such as that between nodes, count as near.  For each row, near and far, one run is kept whole: that
+with the median ratio of the best by hand to ours, of an even number the lower one of the two in the middle.  Runs that
+other work disturbed count only if there are no others.  A run may hold some of the rows; the ``runs`` of the result are
+the most that any row had.
 """
 
 from __future__ import annotations

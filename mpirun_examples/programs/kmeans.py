@@ -2,8 +2,8 @@
 
     mpiexec -n 2 python mpirun_examples/programs/kmeans.py
 
-Centres are the same on all processes.  A point has a last coordinate of 1, so that the sums of the points of a cluster
-and their number are one product, and one communication.  No two centres are as near to a point.
+Centres are the same on all processes.  Each point has a last coordinate of 1, so the sums of the points of a cluster
+and their number are one product, and one communication.  No point has two nearest centres.
 """
 
 import sys
