@@ -108,7 +108,7 @@ class PlanValue:
 
     @cached_property
     def run_seconds(self) -> float:
-        """The time of a run: ``seconds``, and the meeting of the processes that the plan connects, which begins it."""
+        """The time of a run: ``seconds``, and the meeting that begins it, of the processes that the plan connects."""
         if not self.run_steps:
             n_bytes = most_local(self.target) * self.itemsize
             return self.links.call_seconds + copy_seconds(self.links, n_bytes, 2 * n_bytes)

@@ -3,7 +3,7 @@
     communication   the model of the links, step by step, as `plan_reshard` has it
     computation     see ``partition/work.py``
 
-They serve to compare ways, not to predict times.
+The models serve to compare ways, not to predict times.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Predicted and measured seconds side by side: the events of a trace matched with the communications of a program.
 
-An event bears the name of its move, which several moves of one line may share; within a run of the program the first
+An event has the name of its move.  Several moves of one line may share a name; within a run of the program the first
 event of a name is the first move's, and so on.  A run ends where a name comes once more than the program has it.
 """
 

@@ -1,7 +1,7 @@
 """Moves bound to processes: prepared collectives, called with the line of the user's function that asks for them.
 
 A step of a plan that is one of the engine's collectives runs as that collective's own plan, which is faster than an
-exchange of boxes; what is none runs by the resharding plan.
+exchange of boxes; the other steps run by the resharding plan.
 """
 
 from __future__ import annotations

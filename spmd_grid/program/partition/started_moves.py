@@ -34,8 +34,8 @@ def can_start(move: Move) -> bool:
 def settled(schedule: Schedule, grid: ProcessGrid) -> Schedule:
     """The schedule as the processes of ``grid`` run it, alike on all of them.
 
-    Where all share memory, they copy the cells of a collective themselves, and nothing could hide that: there it runs
-    as a whole in the place of the wait.  Halos lie ready for neighbours in any case.
+    If all share memory, they copy the cells of a collective themselves, and nothing could hide that: it then runs as a
+    whole in the place of the wait.  Halos lie ready for neighbours in any case.
     """
     if path_for(grid.group(tuple(range(grid.ndim))), chosen_path()) != DIRECT:
         return schedule

@@ -146,7 +146,7 @@ class Storage:
 
 
 def _last_uses(schedule: Schedule) -> dict[int, float]:
-    """By value (its identity) the last step that makes or reads it; no end for results."""
+    """For each value (by identity), the last step that makes or reads it; no end for results."""
     last: dict[int, float] = {}
     for number, step in enumerate(schedule.steps):
         for each in (*step.inputs, *step.results):

@@ -41,9 +41,9 @@ def flops_of(step: Compute) -> tuple[int, int]:
 
 
 def hidden_seconds(steps: Sequence[Step]) -> dict[int, float]:
-    """By started move (its identity), its seconds that pass while the process computes.
+    """For each started move (by identity), the seconds of it that pass while the process computes.
 
-    What is computed hides one move only: several that are under way share the links.
+    A computation hides one move only: several that are under way share the links.
     """
     left: dict[int, float] = {}
     positions: dict[int, int] = {}

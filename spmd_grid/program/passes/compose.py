@@ -8,7 +8,7 @@ along the axes of both), and a sharding that devices still hold is used again:
     [[0]] -> [] -> [[0]]            becomes     [[0]]
     [[0]] -> [],  [[0]] -> [[1]]    becomes     [[0]] -> [] -> [[1]]    where [] is needed anyway: a slice
 
-Never does ``all_gather(all_slice(x))`` become x unless both are shardings of one array, which devices then hold alike.
+``all_gather(all_slice(x))`` becomes x only if both are shardings of one array, which devices then hold alike.
 """
 
 from __future__ import annotations

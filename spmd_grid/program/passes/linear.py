@@ -1,7 +1,7 @@
 """Operations that may be applied to contributions before these are combined.
 
-For partial sums: additions, multiplications by what all contributors hold alike, sums, products of matrices.  For
-partial maxima, maxima; for minima, minima; for partial products, products.  And whatever only arranges cells.
+To partial sums: additions, multiplications by what all contributors hold alike, sums, and products of matrices.  To
+partial maxima: maxima; to minima: minima; to partial products: products.  To all: operations that only arrange cells.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     reduce_scatter(x) - 2 * reduce_scatter(y) becomes    reduce_scatter(x - 2 * y)
     all_reduce(x).sum(axis=0)                 becomes    all_reduce(x.sum(axis=0))
 
-Wherever operations on the way may be applied to contributions (``linear.py``), and fewer bytes move.
+This is done if operations on the way may be applied to contributions (``linear.py``), and if fewer bytes move.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def autoshard(
 
     Plans only; the same on every process, and for every run with one ``seed``.  Starts from what `partition` finds, and
     changes the cut of operations and of arguments that have no sharding in ``in_shardings`` and no annotation, as
-    `Program.mutate` does; what is cheaper stays.  ``seconds``: about the time to search; it fixes the number of trials.
-    ``memory_limit``: the most bytes that a process may hold.  Other options: those of `partition`.
+    `Program.mutate` does; what is cheaper stays.  ``seconds``: about the time to search, which fixes the number of
+    trials.  ``memory_limit``: the most bytes that a process may hold.  Other options: those of `partition`.
 
     Sources: the RFC's sharding mutations; stochastic hill climbing with several changes at a time.  Raises
     ShardingError where nothing keeps to the limit, and what `partition` raises.

@@ -48,7 +48,7 @@ def output_arrays(
 ) -> list[np.ndarray]:
     """The arrays that the results go to, in the target's ``layout``.
 
-    Local.  ``dtypes``: None for those of ``local``, where this process has a part of the source.  Raises ShapeError,
+    Local.  ``dtypes``: None if a part of the source on this process tells them by ``local``.  Raises ShapeError,
     DTypeError, OutputError.
     """
     outs = [_local_of("out", each, layout) for each in _as_list(out)]

@@ -139,7 +139,7 @@ class BoundPlan:
         return None if relay is None else LoopWork(relay=relay)
 
     def only_move(self) -> Redistribution | None:
-        """The movement of boxes of one array that is all of the plan; None where there is more to it."""
+        """The movement of boxes of one array, if the plan consists of it alone; else None."""
         exchanges, has_halo = self._exchanges, self.plan.target.sharding.halo_sizes is not None
         if has_halo or len(self.plan.dtypes) > 1:
             return None

@@ -21,8 +21,8 @@ _MOST_PINNED = 64
 class KeptPlans(OrderedDict[Hashable, BoundPlan]):
     """Bound plans by plan and path, the last used at the end.  Local.
 
-    All members of the group keep the same ones: what is given up depends only on the order of runs and on the plans.
-    Runs by compiled code are seen by none, so plans that have them are *pinned* before, while all runs are Python's.
+    All members of the group keep the same plans: only the order of runs and the plans decide which are given up.
+    Compiled runs do not count, so plans that get them are *pinned* before, while Python makes all runs.
     """
 
     def __init__(self) -> None:

@@ -98,8 +98,8 @@ class _Named(NamedTuple):
 class PreparedReshard:
     """A resharding on the processes of both layouts' grids: everything that does not depend on the arrays.
 
-    Where it has a plan, and they are on several nodes, on those that the plan connects with this one: others need not
-    wait, nor learn of errors.
+    With a plan, and on several nodes, it is a resharding on the processes that the plan connects with this one: others
+    need neither wait nor learn of errors.
     """
 
     def __init__(self, op: str, specified: ReshardSpecification, grid: ProcessGrid):

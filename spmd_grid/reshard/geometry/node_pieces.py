@@ -1,7 +1,8 @@
 """The pieces that cross to one node, each cell once: several of the node's members that need it share it there.
 
-A box that k members need is cut into k lanes.  Each of them receives one, from the process that would have sent it the
-whole box, and the others copy it on the node.  So all members receive, all replicas send, and no cell crosses twice.
+A box that k members need is cut into k lanes.  Each member receives one lane, from the process that would have sent it
+the whole box, and the others copy it on the node.  So all members receive, all replicas send, and no cell crosses
+twice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The replicas of a source's blocks, and which of them serves which receiver.
 
-Where the source replicates, one replica has to serve, and both sides have to know which without a message.  Axes along
-which the source holds replicas are *tied*, the others *loose*.  On one grid the device at r gets the block at i
-(coordinates on loose axes) from the replica whose tied coordinates are r's, shifted by the sum of r - i over the loose
-axes:
+If the source replicates a block, one replica has to serve it, and both sides have to know which one without a message.
+Axes along which the source holds replicas are *tied*, the others *loose*.  On one grid the device at r gets the block
+at i (coordinates on loose axes) from the replica whose tied coordinates are r's, shifted by the sum of r - i over the
+loose axes:
 
 - a block that r holds itself has i = r there, so it comes from r;
 - receivers that share their tied coordinates ask different replicas.

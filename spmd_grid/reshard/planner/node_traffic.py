@@ -1,6 +1,6 @@
 """The bytes of an exchange that stay within nodes, and those that cross from node to node, of the busiest.
 
-Where nodes have several processes, the messages of a few are listed: of all devices of a small grid, else of some on
+If nodes have several processes, the messages of a few nodes are listed: of all devices of a small grid, else of some on
 the nodes of the first and the last device and of two between.  So it takes no longer for a million devices.  Between
 few nodes, what several processes of a node need crosses to it once (`reshard/geometry/node_pieces.py`), and they copy
 it from one another then: of small grids those pieces are listed.
@@ -32,8 +32,8 @@ _MOST_DEVICES, _MOST_PIECES = 16, 1 << 14  # of a node, and of all that are list
 class NodeTraffic(NamedTuple):
     """Bytes to or from one process, the larger: from its own node, and from others; and the pace of the latter.
 
-    ``load``, ``load_of_node``: the bytes that would take one process, and a node, as long if as many went the other way
-    (`each_way`).  ``messages``: those of one process to or from other nodes.
+    ``load``, ``load_of_node``: bytes of one process, and of a node, that would take as long with equally many bytes the
+    other way (`each_way`).  ``messages``: those of one process to or from other nodes.
     """
 
     near: int

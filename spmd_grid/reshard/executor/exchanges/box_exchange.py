@@ -1,8 +1,8 @@
 """An exchange of boxes between processes, made once for two layouts and run many times: most steps run as one.
 
 On one node, boxes too large for staging are read out of the sender's array if all members' arrays allow it; if not,
-they are staged piece by piece, in rounds.  Between nodes, what several processes of a node need crosses once, in lanes
-that they receive each, and copy from one another's results (`NodeSharing`).
+they are staged piece by piece, in rounds.  Between nodes, cells that several processes of a node need cross once, in
+lanes: each receives one lane, and copies the others from their results (`NodeSharing`).
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class BoxExchange:
 
     Collective over ``comm`` when made: a channel to the partners, with buffers and persistent requests.  Large boxes
     between processes that share no memory bypass it, as messages that are not packed where memory is contiguous.
-    ``capacity``: on one node, the most bytes that it may hold besides the arrays.  ``follows``: whether another one of
-    the plan runs before it, and no meeting in between: a relay then holds its own.
+    ``capacity``: on one node, the most bytes that it may hold besides the arrays.  ``follows``: whether another
+    exchange of the plan runs before it without a meeting in between: a relay then holds a meeting of its own.
     """
 
     def __init__(
@@ -296,7 +296,7 @@ class BoxExchange:
         return self._relay.program(*self._ends(x, result))
 
     def copies(self, x: np.ndarray | None, result: np.ndarray | None) -> list[kernels.BoxRow] | None:
-        """The copies that are all that a process alone does; None where there is more to do, or much.  Local."""
+        """The copies, if a process alone makes them and they are few; else None.  Local."""
         if self._comm.size > 1 or len(self._dtypes) > 1 or self._folds:
             return None
         given, into = self._ends(x, result)

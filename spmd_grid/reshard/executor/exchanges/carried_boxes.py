@@ -42,9 +42,9 @@ def stays_within(move: Redistribution, comm: Communicator) -> bool:
 
 
 class CarriedBoxes:
-    """A plan of one array per process, all of which come with the frames: each process copies what it needs of them.
+    """A plan whose arrays, one per process, all come with the frames: each process copies what it needs of them.
 
-    All steps at once, since every process has the whole source.
+    This does all steps at once, since every process has the whole source.
     """
 
     def __init__(self, move: Redistribution, comm: Communicator, meeting: CrossingMeeting, facts: list[Facts]):

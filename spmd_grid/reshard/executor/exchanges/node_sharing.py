@@ -1,4 +1,4 @@
-"""The pieces of an exchange between nodes of several processes: which cross, and which are copied on the node then."""
+"""The pieces of an exchange between nodes of several processes: those that cross, and their copies on a node."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ __all__ = ["RelayedFolds"]
 
 
 class RelayedFolds(RelayedBoxes):
-    """One exchange of contributions of one array, each to all cells of a member's result, which folds them in order.
+    """One exchange of contributions, each to all cells of a member's result; the member folds them in order.
 
-    A member packs its own contribution too (``own_in_ring``) where any member's is no run of memory.
+    Members pack their own contributions too (``own_in_ring``) if the contribution of any is not one run of memory.
     """
 
     def __init__(

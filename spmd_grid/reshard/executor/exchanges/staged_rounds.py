@@ -29,7 +29,7 @@ def n_pieces(cells: Cells, most: int) -> int:
 class Rounds:
     """``count`` rounds of pieces of at most ``most`` cells, of the boxes that all rounds together move.  Local.
 
-    Cells that stay on this process need no staging, and are copied in the first.
+    Cells that stay on this process need no staging, and are copied in the first round.
     """
 
     def __init__(self, gives: Sequence[tuple[int, Cells]], takes: Sequence[Taken], me: int, most: int, count: int):
