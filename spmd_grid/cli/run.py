@@ -30,13 +30,17 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "run",
         help="run a program on simulated ranks, without MPI",
-        description="Runs the program of 'mpirun -n N python app.py', unchanged, on N simulated ranks: threads of this"
+        description="Runs the program of 'mpiexec -n N python app.py', unchanged, on N simulated ranks: threads of this"
         " process, each with its own __main__. Modules that the program imports are shared. breakpoint() stops one"
         " rank, while the others go on until they need it. A file that ends in .mlir is a module of MLIR's shard"
         " dialect: its grid says how many ranks there are, and options for it follow its name (run X.mlir --help).",
     )
     parser.add_argument(
-        "-n", "--ranks", type=whole(1, most_ranks()), metavar="N", help="number of simulated ranks, which is required"
+        "-n",
+        "--ranks",
+        type=whole(1, most_ranks()),
+        metavar="N",
+        help="number of simulated ranks; required, unless a module says it",
     )
     order = parser.add_mutually_exclusive_group()
     order.add_argument(
@@ -46,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--seeds",
         type=whole(1, MOST_ROUNDS),
         metavar="K",
-        help="run under the seeds 0 to K-1 and compare what each rank prints: does anything depend on timing?",
+        help="run under the seeds 0 to K-1 and compare what each rank prints, to find what depends on timing",
     )
     parser.add_argument("--label", action="store_true", help="begin every printed line with its rank and coordinates")
     parser.add_argument(
@@ -56,7 +60,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="write a trace to this folder, for 'spmd_grid trace'",
     )
     parser.add_argument("program", type=given, help="the Python file, or the module")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the program, or options of the module")
 
     def run_either(options: argparse.Namespace) -> int:
         if is_module(options.program):

@@ -34,10 +34,10 @@ BENCHMARKS = (
     Benchmark(
         "ops",
         "collective operations against hand-written ones",
-        "Time per call of ten collective operations on 8 B to 64 MiB of doubles per rank: plain calls, plans,"
-        " arrays that other processes can read, and plain numpy arrays; and of hand-written mpi4py: buffer"
-        " collectives with numpy packing, subarray types, persistent requests. Interleaved in one run; the array"
-        " is rewritten before every call.",
+        "Measures the time per call of ten collective operations on 8 B to 64 MiB of doubles per rank: of plain"
+        " calls and of plans, from arrays that other processes can read and from plain numpy arrays. Compares them"
+        " with hand-written mpi4py: buffer collectives with numpy packing, subarray types, persistent requests. All"
+        " take turns in one run; the array is rewritten before every call.",
         row="'all_gather*1 MiB'",
         quick="small arrays, few rounds",
         keeps_figures=True,
@@ -45,21 +45,21 @@ BENCHMARKS = (
     Benchmark(
         "halo",
         "HaloExchange against hand-written halo exchanges",
-        "Time per update of HaloExchange, and of hand-written mpi4py: Isend/Irecv, persistent requests and"
-        " Neighbor_alltoallw, with views, subarray types and packing. Interleaved in one run, on periodic fields"
-        " of doubles cut along the first or the last dimension; all faces are rewritten before every update. Then"
-        " the part of a large exchange that hides behind computing.",
+        "Measures the time per update of a HaloExchange, on periodic fields of doubles cut along the first or the"
+        " last dimension. Compares it with hand-written mpi4py: Isend/Irecv, persistent requests and"
+        " Neighbor_alltoallw, with views, subarray types and packing. All take turns in one run; all faces are"
+        " rewritten before every update. Then it measures the part of a large exchange that hides behind computing.",
         row="'2-d 64^2 rows*1 field'",
         quick="a few rows, few rounds, no overlap",
     ),
     Benchmark(
         "reshard",
         "run_plan against hand-written reshardings and other libraries",
-        "Time per resharding of doubles by run_plan, and by hand-written mpi4py: Alltoallw and Isend/Irecv with"
-        " subarray types, Alltoallv with numpy packing, and their persistent forms; also by mpi4py-fft, heat and"
-        " torch's DTensor, if they are installed. Interleaved in one run, on arrays of 2 and 3 dimensions whose"
-        " cut moves from one dimension to another; the source is rewritten before every call. JAX, if installed,"
-        " is measured row by row in a separate process.",
+        "Measures the time per resharding of doubles by run_plan, on arrays of 2 and 3 dimensions whose cut moves"
+        " from one dimension to another. Compares it with hand-written mpi4py (Alltoallw and Isend/Irecv with"
+        " subarray types, Alltoallv with numpy packing, and their persistent forms) and with mpi4py-fft, heat and"
+        " torch's DTensor, if they are installed. All take turns in one run; the source is rewritten before every"
+        " call. JAX, if installed, is measured row by row in a separate process.",
         row="'2-d 512^2 rows to columns'",
         quick="a few rows, few rounds",
         keeps_figures=True,
@@ -68,10 +68,10 @@ BENCHMARKS = (
     Benchmark(
         "arrays",
         "numpy on sharded arrays against numpy on blocks, code by hand, and other libraries",
-        "Time of numpy expressions on sharded arrays of doubles: operators, functions, slices, sums, products,"
-        " sorting; of numpy on the blocks alone; of code by hand, numpy on blocks with our operations; and by"
-        " heat, torch's DTensor and dask.array, if they are installed. Interleaved in one run; dask is measured"
-        " row by row in a separate process.",
+        "Measures the time of numpy expressions on sharded arrays of doubles: operators, functions, slices, sums,"
+        " products, sorting. Compares it with numpy on the blocks alone, with code by hand (numpy on blocks with our"
+        " operations), and with heat, torch's DTensor and dask.array, if they are installed. All take turns in one"
+        " run, except dask, which is measured row by row in a separate process.",
         row="'a + b'",
         quick="the smallest blocks, few rounds",
         keeps_figures=True,
@@ -80,10 +80,11 @@ BENCHMARKS = (
     Benchmark(
         "programs",
         "traced programs against the same by hand, and other libraries; and the time of planning",
-        "Time per run of five traced programs (a perceptron, attention, conjugate gradients, k-means and a pencil"
-        " FFT), of the same by hand, numpy on blocks with our operations, and by torch's DTensor and JAX, if they"
-        " are installed; of 50 operations on small arrays, traced and by hand; and the time in which a program of"
-        " 50 operations is planned. Interleaved in one run; JAX is measured row by row in a separate process.",
+        "Measures the time per run of five traced programs: a perceptron, attention, conjugate gradients, k-means"
+        " and a pencil FFT. Compares it with code by hand (numpy on blocks with our operations) and with torch's"
+        " DTensor and JAX, if they are installed. Measures also 50 operations on small arrays, traced and by hand,"
+        " and the time in which a program of 50 operations is planned. All take turns in one run, except JAX, which"
+        " is measured row by row in a separate process.",
         row="'mlp'",
         quick="the small programs, few rounds",
         keeps_figures=True,
@@ -92,11 +93,12 @@ BENCHMARKS = (
     Benchmark(
         "storage",
         "saving and loading against one process with plain system calls, and other libraries",
-        "Time to save an array of doubles as a checkpoint or as .npy, and to load it, on all ranks; of one process"
-        " that writes and reads the same bytes by os.pwrite and os.preadv; and of numpy.save of the gathered"
-        " array, h5py with one writer, zarr, and torch's DCP, if they are installed. Interleaved in one run on one"
-        " disk; everything saved is brought to the disk within the time, and nothing loaded is in memory before."
-        " Of 'save beside' rows, the time that saving adds to a program that computes for about 0.1 s meanwhile.",
+        "Measures the time to save an array of doubles as a checkpoint or as .npy on all ranks, and to load it."
+        " Compares it with one process that writes and reads the same bytes by os.pwrite and os.preadv, and with"
+        " numpy.save of the gathered array, h5py with one writer, zarr, and torch's DCP, if they are installed. All"
+        " take turns in one run on one disk; everything saved is brought to the disk within the time, and nothing"
+        " loaded is in memory before. Rows of 'save beside' show the time that saving adds to a program that"
+        " computes for about 0.1 s meanwhile.",
         row="'save*columns'",
         quick="16 MiB, few rounds",
         rounds=(7, 3),
@@ -106,9 +108,9 @@ BENCHMARKS = (
     Benchmark(
         "plan",
         "the time in which one process plans, on grids of 8 to 1,048,576 devices",
-        "Time in which one process plans: makes both layouts and lists what it sends and receives. On grids of 8"
-        " to 1,048,576 devices on which it has the same number of partners, and on the largest also with very many"
-        " partners; also the time of plan_reshard and of totals(). Needs no other processes.",
+        "Measures the time in which one process plans: it makes both layouts and lists what it sends and receives,"
+        " on grids of 8 to 1,048,576 devices. The process has the same number of partners on all grids, and on the"
+        " largest also very many. Measures also plan_reshard and totals(). Needs no other processes.",
         row="'swap'",
         quick="only the smallest and the largest grids, few rounds",
         on_ranks=False,
@@ -116,9 +118,10 @@ BENCHMARKS = (
     Benchmark(
         "watch",
         "the time that recording, checking and the gate add to an operation",
-        "Time per operation plain, recorded (as with a timeout) and checked (as with check=True), by turns in one"
-        " run, on small arrays; and the time in which an operation finds that it is neither. Then the same"
-        " operations of one process with and without the gate that lets one operation in at a time.",
+        "Measures the time per operation on small arrays, plain, recorded (as with a timeout) and checked (as with"
+        " check=True), which take turns in one run; and the time in which an operation finds out that it is neither"
+        " recorded nor checked. Then it measures operations of one process with and without the gate that lets one"
+        " operation in at a time.",
         row="'all_reduce'",
         quick="a few rows, few rounds",
     ),
@@ -135,9 +138,10 @@ BENCHMARKS = (
     Benchmark(
         "network",
         "operations, reshardings and halos between nodes against MPI's own, and the bytes that cross",
-        "Time per call of collective operations, reshardings and halo exchanges between all ranks, of the same by"
-        " hand with mpi4py, and the bytes that the interfaces of all nodes send meanwhile, beside the fewest that can"
-        " cross. Interleaved in one run; made for ranks on several nodes.",
+        "Measures the time per call of collective operations, reshardings and halo exchanges between all ranks, and"
+        " the bytes that the interfaces of all nodes send meanwhile. Compares them with the same by hand with"
+        " mpi4py, and with the fewest bytes that can cross. All take turns in one run. Made for ranks on several"
+        " nodes.",
         row="'all_gather'",
         quick="a row of each kind, few rounds",
         rounds=(15, 5),
@@ -145,8 +149,8 @@ BENCHMARKS = (
     Benchmark(
         "kernels",
         "the compiled kernels against numpy, in one process",
-        "Time in which the compiled kernels, and numpy, copy and combine the same arrays, and draw random numbers."
-        " Needs no other processes.",
+        "Measures the time in which the compiled kernels copy and combine arrays and draw random numbers, and"
+        " compares it with numpy's. Needs no other processes.",
         row="'copy'",
         quick="a few rows, few rounds",
         on_ranks=False,
@@ -154,8 +158,8 @@ BENCHMARKS = (
     Benchmark(
         "start",
         "the time of importing the package, and of a first operation, in a fresh process",
-        "Time in which a fresh process imports the package, beyond numpy, and runs its first operation, beyond"
-        " importing numba; each in separate processes, by turns.",
+        "Measures the time in which a fresh process imports the package, beyond numpy, and runs its first"
+        " operation, beyond importing numba. Each runs in separate processes, which take turns.",
         row="'first'",
         quick="the imports and one operation, few rounds",
         rounds=(15, 3),
