@@ -46,7 +46,7 @@ class CallSite(NamedTuple):
 class ArraySpec:
     """The shape and the dtype of an argument of a program; ``name`` is that of the function's parameter by default.
 
-    Raises ShapeError and DTypeError.
+    Plans only.  Raises ShapeError and DTypeError.
     """
 
     shape: Shape

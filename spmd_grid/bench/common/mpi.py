@@ -41,7 +41,7 @@ def library() -> str:
 def once_and_persistent(
     stack: ExitStack, comm: Intracomm, collective: str, *arguments: Any
 ) -> dict[str, Callable[[], object]]:
-    """By name: the collective with these arguments, and its persistent form where the library has it (MPI 4).
+    """The collective with these arguments, and its persistent form if the library has it (MPI 4), by name.
 
     Collective.  ``stack`` frees the request.
     """

@@ -131,7 +131,7 @@ def _batch_of_one(job: Callable[[], object]) -> Batch:
 
 
 def calls_per_batch(comm: Ranks, batch: Batch, seconds: float, trial_seconds: float = _TRIAL_SECONDS) -> int:
-    """Number of calls that take about ``seconds``, the same on all ranks.  Collective.  Also warms up."""
+    """Number of calls that take about ``seconds``, the same on all ranks.  Collective.  It also warms up."""
     batch(1)
     n = 1
     while (taken := max(comm.allgather(_seconds(comm, batch, n)))) < trial_seconds:

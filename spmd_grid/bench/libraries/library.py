@@ -82,14 +82,14 @@ class PeerLibrary(ABC):
 
     @contextmanager
     def contenders(self, case: Any, source: np.ndarray, target: np.ndarray) -> Iterator[dict[str, Contender]]:
-        """By name, contenders that are timed in turns with all others.  Collective.  May raise `DeclinedError`.
+        """Contenders that are timed in turns with all others, by name.  Collective.  May raise `DeclinedError`.
 
         ``source``, ``target``: this rank's blocks of doubles: before and after a resharding, or of both operands.
         """
         yield {}
 
     def own_figures(self, case: Any, rounds: int, at_most_seconds: float) -> dict[str, Figure]:
-        """By name, figures of contenders that cannot take turns.  Collective.  May raise `DeclinedError`."""
+        """Figures of contenders that cannot take turns, by name.  Collective.  May raise `DeclinedError`."""
         return {}
 
     def close(self) -> None:

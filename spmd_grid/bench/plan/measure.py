@@ -1,6 +1,6 @@
 """The planning benchmark: the time in which one process plans, on grids of 8 to 1,048,576 devices.
 
-To plan is to make both layouts from new shardings, and to list what this process sends and receives.  Kinds are
+Planning means that a process makes both layouts from new shardings, and lists what it sends and receives.  Kinds are
 measured one after the other; the grids of a kind, and the devices on them, take turns.  The devices are a sample, of
 which those with the most messages are timed.  No other process takes part.
 """

@@ -63,7 +63,7 @@ def _sources(mode: str, cells: np.ndarray, n: int) -> np.ndarray:
 
 
 def _copy_cells(result: Operand, d: int, start: int, sources: np.ndarray) -> None:
-    """Fill cells of a dimension by others of it; those whose ``sources`` follow one another are copied at once."""
+    """Fill cells of a dimension from others; cells whose ``sources`` follow one another are copied at once."""
     at = 0
     while at < len(sources):
         stop = at + 1

@@ -1,7 +1,7 @@
 """Writes to the cells that sharded arrays of numbers name, as in ``a[i, 3, j] = b``.
 
 The numbers of cells and their values are dealt to the processes in runs of one length.  Each process tells the holders
-of the cells what to write, once for each cell, and its position in the list; of equal cells the last position counts.
+what to write to each cell, once, with its position in the list; if a cell occurs several times, the last one counts.
 """
 
 from __future__ import annotations

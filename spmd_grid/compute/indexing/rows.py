@@ -24,7 +24,7 @@ __all__ = ["get_rows", "layout_to_put", "put_rows"]
 def get_rows(a: ArrayOnGrid, numbers: ArrayOnGrid, dim: int) -> Any:
     """The rows of ``a`` at ``numbers``, none of them negative, along a dimension.  Collective over a's grid.
 
-    The result is cut as the numbers along the dimension, and as ``a`` along others.
+    The result is cut along this dimension as the numbers are, and along others as ``a`` is.
     """
     a.grid.check_same_program(numbers.grid, "getitem")
     return a.grid.process.gate.run("getitem", _get_rows, a, numbers, dim)

@@ -1,7 +1,7 @@
 """np.searchsorted where both the sorted cells and the values are cut.
 
-The last cell of every block tells which process holds the place of a value; each process asks for its own values, each
-of them once, and gets back the positions.
+The last cell of every block tells which process holds the position of a value.  Each process asks once for each of its
+own values, and gets back the positions.
 """
 
 from __future__ import annotations

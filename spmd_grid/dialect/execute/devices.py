@@ -63,7 +63,7 @@ def grid_shapes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
 
 
 def used_grids(module: ModuleOp, name: str | None) -> list[str]:
-    """The names of the grids that a function, and those that it calls, mention; the module's only one where none is."""
+    """The names of the grids that a function and those that it calls mention; if none, the module's only grid."""
     found: dict[str, None] = {}
     waiting, seen = [name], set()
     while waiting:
@@ -81,9 +81,9 @@ def used_grids(module: ModuleOp, name: str | None) -> list[str]:
 
 
 def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]:
-    """The grids that a function uses, without processes, of which there are ``size``.
+    """The grids that a function uses, as geometry for ``size`` processes.
 
-    Raises ExecutionError where a grid does not fit them, or is not there.
+    Raises ExecutionError if a grid does not fit the processes, or does not exist.
     """
     shapes = grid_shapes(module)
     found = {}

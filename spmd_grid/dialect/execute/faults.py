@@ -9,7 +9,7 @@ __all__ = ["CheckError", "ExecutionError"]
 
 
 class ExecutionError(DialectError):
-    """An operation of a module cannot be executed with the values at hand, or is not among those that are executed.
+    """An operation of a module cannot be executed with its values, or is not supported.
 
     The message begins with the position of the operation, as compilers have it.
     """

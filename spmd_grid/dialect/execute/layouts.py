@@ -44,14 +44,14 @@ class Layouts(NamedTuple):
 
 
 def has_layouts(op: Operation) -> bool:
-    """Whether an operation, or a function, says what its blocks are blocks of."""
+    """Whether an operation or a function says of which arrays its blocks are parts."""
     if attribute(op, "sources", "of_types") is not None:
         return True
     return any(is_encoded(x.type) for x in (*op.operands, *op.results))
 
 
 def grid_symbol(op: Operation) -> str:
-    """The symbol of the grid that an operation names, or the function around it; "" where none does."""
+    """The symbol of the grid that an operation, or else the function around it, names; "" if none does."""
     at: Operation | None = op
     while at is not None:
         if symbol(at, "grid"):

@@ -1,7 +1,7 @@
 """Calls that Python's frames show at lines of a module's text.
 
-Reports of mismatches, hangs and lost messages name the innermost line that is not the engine's, and traces and
-explanations of programs do, too.  An operation is called from a frame that says it is that line.
+Reports of mismatches, hangs and lost messages, traces and explanations of programs name the innermost line that is not
+the engine's.  An operation is called from a frame that says it is that line.
 """
 
 from __future__ import annotations

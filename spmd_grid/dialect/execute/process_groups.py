@@ -1,7 +1,7 @@
 """Groups of processes that a text lists by number, as stablehlo's collectives do.
 
-Processes stand in a grid of replicas by partitions, which a module says by ``mhlo.num_replicas`` and
-``mhlo.num_partitions``.  Where it says neither, its groups tell: they have every replica once, or every partition.
+Processes form a grid of replicas by partitions, whose sizes a module says by ``mhlo.num_replicas`` and
+``mhlo.num_partitions``.  If it says neither, its groups tell: they have every replica once, or every partition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All devices in one process, and communication by numpy on their arrays: the meaning of a function with local types.
 
 Every device is a thread; at a collective the threads of a group leave their arrays, and one of them computes the
-results of all.  Nothing of the engine takes part, so that it can be compared with.
+results of all.  Nothing of the engine takes part, so the engine can be compared with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A model of the resharding in the compiler's own partition pass: what it would do, and whether its data are right.
+"""A model of the resharding in the compiler's own partition pass: the steps that it makes, and whether its data are
+right.
 
 The rules are those of LLVM 23: one sweep over the tensor dimensions, and for each the first pattern that fits.  On most
 pairs no pattern fits, and on some the types agree while the data do not, since a moved axis is put in front.

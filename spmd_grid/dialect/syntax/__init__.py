@@ -5,7 +5,7 @@ shard        the shard dialect
 other_dialects  arith, linalg, scf, tosa, stablehlo
 calls        our own operations as calls of declared functions
 encodings    shardings in types
-older        operations of the first years of the dialect
+older        operations in older forms of the dialect
 renewed      their operations of today
 renewed_tosa  older forms of tosa in the form of today
 context      all dialects that are read, and older names

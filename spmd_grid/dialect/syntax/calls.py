@@ -1,8 +1,8 @@
 """Translates our own operations to calls of declared functions, as the text has them, and back.
 
 After the reader there is ``"numpy.abs"(%x) {axis = 1}``, of which ``call @numpy.abs(%x) {spmd_grid.axis = 1}`` and the
-declaration of ``@numpy.abs`` are the text (`program/text/calls`).  Attributes that other operations have of ours lose
-their prefix, and get it again.
+declaration of ``@numpy.abs`` are the text (`program/text/calls`).  Our attributes of other
+operations lose their prefix when read, and get it again when printed.
 """
 
 from __future__ import annotations

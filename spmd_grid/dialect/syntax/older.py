@@ -1,4 +1,4 @@
-"""Operations of the dialect's first years, which have other parts today; they are read, and become those of today.
+"""Operations in older forms of the dialect: they are read, and become the operations of today.
 
 The RFC of 2023 and the first `mesh` dialect: ``mesh.cluster``, ``mesh.annotate``, ``mesh.idx``, ``mesh.size``,
 ``mesh.local_split``; collectives whose parts are all attributes, on local types or on whole tensors with encodings; and

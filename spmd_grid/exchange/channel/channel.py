@@ -47,7 +47,7 @@ _READ_BYTES, _READ_RUN_BYTES = 1 << 20, 1 << 12
 class Channel:
     """One process's end of an exchange of ``dtypes`` arrays of local ``shape`` each.
 
-    Collective over the neighbours.  ``into_shape``: that of the arrays that receive cells, where they are not the
+    Collective over the neighbours.  ``into_shape``: the shape of the arrays that receive cells, if these are not the
     arrays that give them.  ``gives``: (member, cells) in the order in which the taker lists them; ``takes``: cells to
     receive, from this process too; both sorted by member.  ``fills``: (cells, one value per field).  ``memory``:
     whether neighbours may exchange in memory; ``read_from``: the numbers of bytes, in all and per run, from which on

@@ -1,4 +1,4 @@
-"""An update that has been started: every wait of this process advances it."""
+"""Updates that have been started: every wait of this process advances them."""
 
 from __future__ import annotations
 

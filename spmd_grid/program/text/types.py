@@ -94,7 +94,7 @@ def local_type(sharding: Sharding, shape: Shape, dtype: np.dtype) -> str:
 
 
 def encoded_type(sharding: Sharding, shape: Shape, dtype: np.dtype) -> str:
-    """The global type with the sharding as its encoding: as in the RFC, but as a dictionary, which any compiler reads.
+    """The global type with the sharding as its encoding, written as a dictionary, which any compiler reads.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> encoded_type(Sharding(Grid((2,)), [], partial_axes=[0]), (4, 6), np.dtype("f4"))

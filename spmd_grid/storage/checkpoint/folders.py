@@ -133,7 +133,7 @@ class Claim:
             folders.remove_folder(self.hidden)
 
     def withdraw(self, folders: Folders) -> None:
-        """Remove what was written, and was not published, as far as that is possible.  Local, on one process."""
+        """Remove, as far as possible, what was written and not published.  Local, on one process."""
         if self.is_published:
             return
         for folder in (self.hidden, *([self.final] if self._has_final else [])):

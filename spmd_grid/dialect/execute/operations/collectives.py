@@ -1,7 +1,7 @@
 """shard: the collectives, shift, send, recv and update_halo.
 
-Which devices take part, and what they pass, is read here; the communication itself is that of the runner's devices:
-the engine's, or numpy's on all arrays at once.
+This module reads which devices take part, and what they pass.  The runner's devices communicate: the engine's, or
+numpy's on all arrays at once.
 """
 
 from __future__ import annotations

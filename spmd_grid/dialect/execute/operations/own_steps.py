@@ -1,6 +1,6 @@
 """Steps of the engine's own plans: slices of blocks, scans, reshapes, and moves from layout to layout.
 
-What their operands and results are blocks of is said by their types, or by the attributes ``sources`` and ``targets``.
+Their types, or the attributes ``sources`` and ``targets``, say of which arrays operands and results are blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""scf as xdsl has it, with the pretty form of loops whose steps may run at once."""
+"""scf as xdsl has it, with the pretty form of parallel loops."""
 
 from __future__ import annotations
 
