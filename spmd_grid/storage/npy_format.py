@@ -113,7 +113,7 @@ def _parse(op: str, path: Path, text: str, offset: int) -> NpyHeader:
         if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > _MOST_DIMS:
             raise ValueError(f"shape is {shape!r}; it must be a tuple of extents, integers from 0")
         if not isinstance(order, bool):
-            raise ValueError(f"fortran_order is {order!r}")
+            raise ValueError(f"fortran_order is {order!r}; it must be True or False")
         dtype = np.lib.format.descr_to_dtype(found["descr"])
         if dtype.hasobject:
             raise ValueError(f"dtype {dtype} holds Python objects, which are not loaded")
