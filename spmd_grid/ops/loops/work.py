@@ -35,12 +35,10 @@ class LoopWork(NamedTuple):
     """The work of a member on the members' arrays, once it knows where they lie.
 
     ``copies``: rows of a copy table by member, then those that copy from ``constant``; they copy to the result, or to
-    ``scratch``, whose rows are then folded.  Without them the members' arrays are folded, from byte ``shift`` of each
-    on.
-
-    ``relay``: does all of this after the meeting, for arrays of any size.  It is not taken if the arrays of all members
-    in ``unless_read`` can be read where they lie; with ``if_far`` it is taken all the same between far processors.
-    ``fetch``: replaces the relay in runs that ``ways`` say, if no array of these members can be read so.
+    ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes after their
+    first.  ``relay``: makes it all after the meeting, for arrays of any size; but not if all arrays of the members that
+    ``unless_read`` lists can be read where they lie, unless processors are far apart and it is taken ``if_far``.
+    ``fetch``: does it instead, in runs that ``ways`` say, where none of them can be read so.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
