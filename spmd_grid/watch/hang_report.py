@@ -25,7 +25,11 @@ _SHOWN_RANKS, _SHOWN_OPERATIONS = 4, 3
 _SEEN_SECONDS = 1.0
 
 _SILENT = " (does not answer: it computes without giving Python a chance)"
-_ALL_SILENT = " (do not answer: they compute without giving Python a chance)"
+_STOPPED = " (does not answer: it is stopped)"
+_OF_MANY = {
+    _SILENT: " (do not answer: they compute without giving Python a chance)",
+    _STOPPED: " (do not answer: they are stopped)",
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class RankState:
 
     ``label``: its name, ``rank 3 (1, 0)``; ``records``: its last operations; ``at``: its current call site, if known;
     ``answers``: whether the rank reported this itself, rather than another process that read its memory; ``status``: a
-    text that replaces all that in the report; ``stops_clocks``: whether time limits pause for it (`clocks`).
+    text that replaces all that in the report; ``stops_clocks``: whether time limits pause for it (`clocks`);
+    ``is_stopped``: whether the system does not let it run.
     """
 
     label: str
@@ -44,6 +49,7 @@ class RankState:
     answers: bool = False
     status: str = ""
     stops_clocks: bool = False
+    is_stopped: bool = False
 
     @classmethod
     def of(cls, label: str, recorder: Recorder | None, at: str = "", stops_clocks: bool = False) -> RankState:
@@ -57,15 +63,16 @@ class RankState:
         return self.records[-1] if self.records else None
 
 
-def read_state(rank: int, memory: np.ndarray) -> RankState:
-    """The state of a rank that does not answer, read from the ``memory`` of its recorder."""
-    label = label_in(memory) or f"rank {rank}"
-    return RankState(label, time.monotonic(), tuple(records_in(memory, _SHOWN_OPERATIONS)))
+def read_state(rank: int, memory: np.ndarray | None, is_stopped: bool) -> RankState:
+    """The state of a rank that does not answer, read from the ``memory`` of its recorder if it has one."""
+    label = "" if memory is None else label_in(memory)
+    records = () if memory is None else tuple(records_in(memory, _SHOWN_OPERATIONS))
+    return RankState(label or f"rank {rank}", time.monotonic(), records, is_stopped=is_stopped)
 
 
-def ended_state(label: str) -> RankState:
-    """The state of a rank that has ended."""
-    return RankState(label, status="has ended")
+def ended_state(label: str, stops_clocks: bool = False) -> RankState:
+    """The state of a rank that has ended, and waits for the others."""
+    return RankState(label, status="has ended", answers=True, stops_clocks=stops_clocks)
 
 
 def unknown_state(rank: int, host: str = "") -> RankState:
@@ -73,12 +80,13 @@ def unknown_state(rank: int, host: str = "") -> RankState:
     return RankState(f"rank {rank}", status=f"does not answer, nor does its node{f' ({host})' if host else ''}")
 
 
-def picture(states: Mapping[int, RankState], limit: float) -> str:
+def picture(states: Mapping[int, RankState], limit: float, has_limit: bool = True) -> str:
     """The text of the report: a line per rank, or per group of ranks that do the same, with the longest wait of each.
 
-    The last operations of ranks that differ from the majority follow.
+    The last operations of ranks that differ from the majority follow.  ``has_limit``: False where the job goes on.
     """
-    lines = [f"no progress for {limit:.3g} s (SPMD_GRID_TIMEOUT or timeout=); what every rank does:"]
+    why = "(SPMD_GRID_TIMEOUT or timeout=)" if has_limit else "since ranks have ended; the job goes on, without a limit"
+    lines = [f"no progress for {limit:.3g} s {why}; what every rank does:"]
     groups: dict[tuple[str, str, str, int], list[int]] = {}
     for rank in sorted(states):
         own_line = -1 if len(states) > _MOST_LINES else rank
@@ -88,7 +96,9 @@ def picture(states: Mapping[int, RankState], limit: float) -> str:
         if len(ranks) == 1:
             line = f"{states[ranks[0]].label} {one}{rest}"
         else:
-            line = f"ranks {spans(ranks)} {many}{rest.replace(_SILENT, _ALL_SILENT)}"
+            for of_one, of_many in _OF_MANY.items():
+                rest = rest.replace(of_one, of_many)
+            line = f"ranks {spans(ranks)} {many}{rest}"
         lines.append(f"  {line.replace(_TIME, f'{seconds:.1f} s')}")
     for rank in _others(states):
         lines.append(f"the last operations of {states[rank].label}:")
@@ -106,7 +116,7 @@ def _phrases(state: RankState, limit: float) -> tuple[str, str, str]:
         return one, {"has": "have", "does": "do"}.get(one, one), f" {rest}"
     last = state.last
     where = "" if not state.at or (last is not None and state.at == last.where) else f", now at {state.at}"
-    silent = "" if state.answers else _SILENT
+    silent = "" if state.answers else _STOPPED if state.is_stopped else _SILENT
     if last is None:
         return "computes", "compute", f", no operation on record{where}{silent}"
     named = f"{last.what} #{last.number}"

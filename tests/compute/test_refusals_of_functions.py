@@ -32,6 +32,18 @@ CASES = {
         sg.ShapeError,
         "setitem: value has shape",
     ),
+    "assigned complex number": (
+        lambda a, g: a.fill(1j),
+        sg.DTypeError,
+        "setitem: value is 1j, and the dtype is float64",
+    ),
+    "assigned to a list": (lambda a, g: a.__setitem__([0, 5], 1j), sg.DTypeError, "setitem: value is 1j"),
+    "assigned number out of bounds": (
+        lambda a, g: a.astype("u1").__setitem__(0, 300),
+        sg.DTypeError,
+        "setitem: value is 300, and the dtype is uint8",
+    ),
+    "assigned NaN": (lambda a, g: a.astype("i4").__setitem__(a > 3, np.nan), sg.DTypeError, "setitem: value is nan"),
     "mask of another shape": (lambda a, g: a.__setitem__(a[1:] > 0, 1), sg.ShapeError, "setitem: the mask has shape"),
     "kind of a sort of a row": (lambda a, g: np.sort(a[:, 0], kind="no"), ValueError, "kind"),
     "unique rows": (lambda a, g: np.unique(a, axis=0), sg.ImplicitGatherError, "unique rows"),

@@ -117,10 +117,20 @@ def test_a_host_is_gone_for_good(event):
 def test_a_host_is_gone_when_all_others_have_ended():
     """The end of the program waits for the host, though no operation does.  The launcher is on a third host."""
     options = ["--ranks-per-node", "1,1,1", "--at", "the others end", "link-down 2"]
-    run = drill("stay", options=options, SPMD_GRID_TIMEOUT="2", DRILL_NOTICE="1")
-    assert "rank 1 (1,) on node1 has ended and waits for the end of node2, which has not answered for" in run.err, run
+    run = drill("stay", options=options, SPMD_GRID_TIMEOUT="2")
+    assert "no progress for 2 s" in run.err and "rank 1 (1,) on node1 has ended" in run.err, run
+    assert "rank 2 does not answer, nor does its node (node2)" in run.err, run
     assert run.code not in (0, 124), run
     assert not [line for line in run.left if line.startswith("node0")], run
+
+
+def test_a_rank_of_another_host_loops_when_all_others_have_ended():
+    check_end(
+        drill("stay", options=["--ranks-per-node", "1,1"], SPMD_GRID_TIMEOUT="2"),
+        "rank 0 (0,) on node0 has ended",
+        "rank 1 (1,) on node1 computes since all_reduce",
+        code=None,
+    )
 
 
 @pytest.mark.full

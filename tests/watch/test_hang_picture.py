@@ -60,10 +60,12 @@ def test_many_ranks_share_lines():
     states[9] = RankState("rank 9 (9,)", 100.0, (), "app.py:2", answers=True)
     states[63] = ended_state("rank 63 (63,)")
     states[62] = ended_state("rank 62 (62,)")
+    states |= {rank: RankState(f"rank {rank}", 100.0, (), is_stopped=True) for rank in (10, 11)}
     assert picture(states, 5.0).splitlines() == [
         "no progress for 5 s (SPMD_GRID_TIMEOUT or timeout=); what every rank does:",
-        "  ranks 0-8, 10-61 wait in all_reduce([0]) #7 for 5.6 s at app.py:90",
+        "  ranks 0-8, 12-61 wait in all_reduce([0]) #7 for 5.6 s at app.py:90",
         "  rank 9 (9,) computes, no operation on record, now at app.py:2",
+        "  ranks 10-11 compute, no operation on record (do not answer: they are stopped)",
         "  ranks 62-63 have ended",
     ]
 

@@ -236,6 +236,11 @@ def _check_dtype(a: ArrayOnGrid, value: Any) -> None:
     dtype = value.dtype if is_sharded(value) else np.asarray(value).dtype
     if dtype.kind not in "biufc" and not np.can_cast(dtype, a.dtype, "same_kind"):
         raise DTypeError(f"setitem: value has dtype {dtype}; it cannot be cast to {a.dtype}")
+    if not is_sharded(value) and not np.ndim(value):
+        try:
+            np.empty((), a.dtype)[...] = value
+        except (TypeError, ValueError, OverflowError) as error:  # such as a complex number, or one out of bounds
+            raise DTypeError(f"setitem: value is {value!r}, and the dtype is {a.dtype}: {error}") from None
 
 
 def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:

@@ -175,7 +175,9 @@ def union1d(ar1: Operand, ar2: Operand) -> Operand:
 @composite(np.intersect1d)
 def intersect1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Operand:
     """np.intersect1d, without indices."""
-    found = np.unique(ar1)
+    types = [each.dtype if is_array(each) else np.asarray(each).dtype for each in (ar1, ar2)]
+    dtype = np.promote_types(*types)
+    found = np.unique(ar1 if types[0] == dtype else ar1.astype(dtype))
     return np.compress(np.isin(found, ar2), found)
 
 

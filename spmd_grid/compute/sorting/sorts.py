@@ -107,7 +107,7 @@ def quantile(
     keepdims: bool = False,
 ) -> Operand:
     """np.quantile of all cells, or along a dimension."""
-    fractions = np.asarray(q, a.dtype if a.dtype.kind == "f" and isinstance(q, int | float) else None)
+    fractions = np.asarray(q, a.dtype if a.dtype.kind == "f" and type(q) in (int, float) else None)
     if fractions.dtype.kind not in "biuf" or not ((fractions >= 0) & (fractions <= 1)).all():
         raise ValueError(f"quantile: q is {q!r}; it must be from 0 to 1")
     if a.dtype.kind not in "biuf":
@@ -119,12 +119,13 @@ def quantile(
     if not a.size:
         return _of_no_dimensions(a, np.quantile(np.empty(0, a.dtype), q, method=method), keepdims)  # type: ignore[call-overload]
     at = np.atleast_1d(fractions).ravel() * (a.size - 1)
-    low = np.floor(at).astype(np.int64)
+    floors = np.floor(at)
+    low = floors.astype(np.int64)
     cells = _select("quantile", a, axis, [*low, *np.minimum(low + 1, a.size - 1)])
     pairs = np.stack(np.split(cells, 2))
     found = [
         np.quantile(pairs[:, i], part, method=method)  # type: ignore[call-overload]  # any of numpy's methods
-        for i, part in enumerate(at - low)
+        for i, part in enumerate(at - floors)
     ]
     return _of_no_dimensions(a, np.array(found).reshape(fractions.shape)[()], keepdims)
 

@@ -31,7 +31,8 @@ def _float_of(dtype: np.dtype, requested: DTypeLike | None) -> tuple[np.dtype, n
         return np.dtype(requested), np.dtype(requested)
     if dtype.kind in "biu":
         return np.dtype("f8"), np.dtype("f8")
-    return (np.dtype("f4") if dtype == np.float16 else dtype), dtype
+    native = dtype.newbyteorder("=")
+    return (np.dtype("f4") if native == np.float16 else native), native
 
 
 def _cast(x: Operand, dtype: np.dtype) -> Operand:

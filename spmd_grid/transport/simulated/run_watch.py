@@ -1,5 +1,7 @@
 """Waits of simulated ranks that take too long, found by the thread that waits for all ranks.
 
+Ranks that have ended wait for the others, unless one of these has begun an operation lately.
+
 If a rank computes in C and holds the interpreter's lock, no other thread can run.  After a while `faulthandler` ends
 the process: it needs no interpreter, and prints the position of every thread.
 """
@@ -33,7 +35,8 @@ class RunWatch:
 
     def __init__(self, world: ThreadWorld, threads: Mapping[int, int]):
         self._world, self._threads = world, threads
-        self._clocks_from = float("-inf")
+        self._clocks_from = self._moved_at = float("-inf")
+        self._done: list[int] | None = None  # the numbers of operations of all ranks, once one has ended
         self._armed_at = 0.0  # 0: not armed
 
     def look(self) -> None:
@@ -46,10 +49,20 @@ class RunWatch:
         if any(map(stops_clocks, at.values())):
             self._clocks_from = now
         waits = [process.recorder.waited(now) for process in self._world.processes if process.recorder is not None]
-        longest = min(max(waits, default=0.0), now - self._clocks_from)
+        longest = min(max(*waits, self._waited_at_end(now), 0.0), now - self._clocks_from)
         self._arm(limit, now)
         if longest > limit:
             self._world.scheduler.stop(HangError(picture(self._states(at), limit)))
+
+    def _waited_at_end(self, now: float) -> float:
+        """Seconds since which ranks that have ended wait for others, and these have not begun an operation."""
+        world = self._world
+        if not any(world.scheduler.has_ended(process.rank) for process in world.processes):
+            return 0.0
+        done = [0 if process.recorder is None else process.recorder.number for process in world.processes]
+        if done != self._done:
+            self._done, self._moved_at = done, now
+        return now - self._moved_at
 
     def close(self) -> None:
         """Ends the watch of a run that is over."""

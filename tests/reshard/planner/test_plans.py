@@ -2,7 +2,6 @@
 
 import pickle
 import random
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from support.reshard.reshard_run_oracle import check_case, given, random_case
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
+from spmd_grid.reshard.executor import kept_plans
 from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange
 from spmd_grid.reshard.planner.choose import choose
 from spmd_grid.reshard.planner.cost import chain_cost
@@ -194,7 +194,7 @@ def test_a_million_devices():
 
 def test_plans_come_and_go(spmd, monkeypatch):
     """More plans than are kept: those used last stay, the others are bound anew, and all are right."""
-    monkeypatch.setattr(sys.modules["spmd_grid.reshard.executor.kept_plans"], "_MOST_KEPT", 3)
+    monkeypatch.setattr(kept_plans, "_MOST_KEPT", 3)
 
     def body(cases):
         grid = sg.init_grid((3,))

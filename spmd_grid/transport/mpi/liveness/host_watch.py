@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from spmd_grid.formatting import spans
 
-__all__ = ["HostAnswer", "HostCall", "HostLost", "HostWatch"]
+__all__ = ["HostAnswer", "HostCall", "HostWatch"]
 
 # Seconds of waiting until a host is asked, between two questions, and until silence is reported.
 _ASKED_AFTER, _ASKED_AGAIN, _SILENT_AFTER = 20.0, 5.0, 10.0
@@ -31,11 +31,6 @@ class HostCall:
 @dataclass
 class HostAnswer:
     """The answer to `HostCall`."""
-
-
-@dataclass
-class HostLost:
-    """The message that the job ends because a host does not answer; who receives it ends the launcher of its host."""
 
 
 class HostWatch:
@@ -92,18 +87,6 @@ class HostWatch:
             for other in self._asked_ranks[: 1 if self._calls == 1 else None]:
                 self._post(call, other)
                 self._unanswered += 1
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the first question of a silence that was reported; 0 if there is none."""
-        return 0.0 if self._reported is None else time.monotonic() - self._reported
-
-    def describe_silence(self, limit: float) -> str:
-        """A sentence about a silence that has lasted longer than ``limit`` at the end of the program."""
-        return (
-            f"{self._label()} has ended and waits for the end of {self._host}, which has not answered for"
-            f" {self.silence:.0f} s; the limit is {limit:g} s (SPMD_GRID_TIMEOUT or timeout=)"
-        )
 
     def answered(self) -> None:
         """Takes in an answer."""

@@ -31,8 +31,7 @@ from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor, runs_that_differ
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport, call_site_in, user_traceback
 from spmd_grid.transport.mpi.liveness.hang_watch import HangWatch, Report
-from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostLost, HostWatch
-from spmd_grid.transport.mpi.liveness.launcher import end_launcher_later
+from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostWatch
 from spmd_grid.transport.mpi.liveness.side_channel import SideChannel
 from spmd_grid.transport.mpi.liveness.signals import Signals
 from spmd_grid.transport.mpi.liveness.standstill import Link, Standstill, StandstillMessage, error_of
@@ -62,7 +61,7 @@ class CutOffAnswer:
     """The answer to `CutOff`: no operation is under way here."""
 
 
-Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer | HostLost | StandstillMessage
+Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer | StandstillMessage
 
 
 class Lifeline:
@@ -70,9 +69,9 @@ class Lifeline:
 
     The main thread keeps in ``waiting`` what it waits for.  ``take_stock`` fills in the counts of a `Departure`.
     ``watch``: whether MPI lets a second thread call it; without that, processes that leave early or wait longer than
-    ``hang.limit`` go unnoticed.  ``memory_of(rank)``: see `HangWatch`.  ``neighbours``: the system's process numbers of
-    the others of this node, by rank; ``word``: an int64 of their shared memory, None if they
-    share none.  ``hosts``: the ranks of each host, by its name.
+    ``hang.limit`` go unnoticed, except at the end.  ``memory_of(rank)``: see `HangWatch`.  ``neighbours``: the system's
+    process numbers of the others of this node, by rank; ``word``: an int64 of their shared memory, None if they share
+    none.  ``hosts``: the ranks of each host, by its name.
     """
 
     def __init__(
@@ -95,7 +94,15 @@ class Lifeline:
         self._report = ExitReport(process.rank, word, process.rank == 0 or 0 in neighbours, self._abort)
         names = {rank: name for name, ranks in hosts.items() for rank in ranks} if len(hosts) > 1 else {}
         self.hang = HangWatch(
-            process, control.post_all, self._report.insist, self.departed, memory_of, lambda rank: names.get(rank, "")
+            process,
+            control.post_all,
+            self._report.insist,
+            self._report.note,
+            self.departed,
+            take_stock,
+            memory_of,
+            neighbours,
+            lambda rank: names.get(rank, ""),
         )
         self._hosts = HostWatch(process.rank, process.label, hosts, control.post, self._report.note)
         self._standstill = Standstill(
@@ -140,7 +147,7 @@ class Lifeline:
         self._stops = True
         self._waker.wake()
         self._thread.join()
-        limit, self.hang.limit = self.hang.limit, None
+        self.hang.begin_end()
         departure = Departure(self._process.label())
         self._take_stock(departure)
         self._control.post_all(pickle.dumps(departure))
@@ -155,10 +162,7 @@ class Lifeline:
             self._waker.wait(0)
             self._look_for_the_dead(is_waiting=True)
             self._hosts.look(True, lambda: "the end of the program")
-            if limit is not None and self._hosts.silence > limit:
-                self._control.post_all(pickle.dumps(HostLost()))
-                end_launcher_later()
-                self._report.say(f"{self._hosts.describe_silence(limit)}; the job is ended")
+            self.hang.look()
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
         differing = "" if self._process.gate.text else runs_that_differ(departure, self.departed.values())
@@ -187,8 +191,6 @@ class Lifeline:
             self._control.post(pickle.dumps(HostAnswer()), source)
         elif isinstance(message, HostAnswer):
             self._hosts.answered()
-        elif isinstance(message, HostLost):
-            end_launcher_later()
         elif isinstance(message, Departure):
             self.departed[source] = message
         else:
