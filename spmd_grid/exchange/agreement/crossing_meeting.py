@@ -29,6 +29,7 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.links.sizes import MOST_CARRIED, most_in_lines
 from spmd_grid.transport.communicator import INLINE_BYTES, Frames, tag_of
 from spmd_grid.transport.mismatch import mismatch
+from spmd_grid.transport.wire import YIELDS_BETWEEN_NODES
 from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CrossingMeeting", "carried_memory", "lines_cross_once"]
@@ -89,7 +90,9 @@ class CrossingMeeting(LineMeeting):
         self._wire.meets = True  # each wait ends once all members have come
         self.state[at.SPANS] = 1
         self._kept: list[np.ndarray] = []
-        if not comm.times_well:
+        if comm.times_well:
+            self.state[at.YIELDS] = YIELDS_BETWEEN_NODES
+        else:
             self.sleep_after(_POLLS, 0)
             near.sleep_after(_POLLS, 0)
         carried = _carried(nodes, comm.rank)
