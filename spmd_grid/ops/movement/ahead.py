@@ -208,7 +208,7 @@ def direct_messages(
     pairs = [(item, members) for items in readers.values() for item, members in items.items()]
     if any(len(members) > 1 for _, members in pairs):
         return None
-    return [AheadMessage(item.source, *members, (item,), frozenset(members)) for item, members in pairs]
+    return [AheadMessage(item.source, min(members), (item,), frozenset(members)) for item, members in pairs]
 
 
 def ahead_work(
