@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.exchange.transfer.execute import FEW_MEMBERS
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
@@ -29,7 +28,6 @@ from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.pieces import Item, Pieces
-from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 
 __all__ = [
@@ -41,7 +39,6 @@ __all__ = [
     "decode_receives",
     "direct_messages",
     "encode_receives",
-    "goes_direct",
 ]
 
 _ALIGNED = 16  # bytes between arrays in a line
@@ -171,14 +168,6 @@ def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cell
         for item, members in these.items():
             messages += [AheadMessage(item.source, member, (item,), frozenset([member])) for member in members]
     return messages
-
-
-def goes_direct(comm: Communicator) -> bool:
-    """Whether members send small arrays side by side in runs without a meeting; alike on all members.  Local.
-
-    Where they share cores, one message for a pair of nodes is better: each costs the time of a core, and a wake-up.
-    """
-    return comm.times_well and comm.size <= FEW_MEMBERS
 
 
 def direct_messages(

@@ -13,6 +13,7 @@ from spmd_grid.exchange.agreement.memory_meeting import STAGED_BYTES
 from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM
 from spmd_grid.exchange.channel.copy_table import c_strides
+from spmd_grid.exchange.nodes.direct import goes_direct
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
@@ -32,7 +33,6 @@ from spmd_grid.ops.movement.ahead import (
     decode_receives,
     direct_messages,
     encode_receives,
-    goes_direct,
 )
 from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.fetched_copies import FetchedCopies

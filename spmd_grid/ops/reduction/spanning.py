@@ -9,6 +9,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.nodes.direct import goes_direct
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.paths import MIXED
@@ -23,7 +24,6 @@ from spmd_grid.ops.movement.ahead import (
     decode_receives,
     direct_messages,
     encode_receives,
-    goes_direct,
 )
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.reduction.ahead import FoldInPieces

@@ -10,6 +10,8 @@ import spmd_grid as sg
 from support.ops.compiled_runs import in_loop
 from support.ops.direct_messages import send_directly
 
+if PER_NODE == 2:
+    send_directly()  # lines, too
 grid = sg.init_grid((-1,), check=CHECK)
 n, me = grid.size, grid.rank
 
@@ -149,8 +151,9 @@ with sg.all_to_all.plan(grid, (6, 90), float, [0], 0, 1) as plan:  # uneven, and
     check(plan, lambda k: sent[me] + k, lambda k: received + k, float)
 kinds = dict(sum=np.add, product=np.multiply, max=np.maximum, min=np.minimum, bitwise_xor=np.bitwise_xor)
 kinds |= dict(bitwise_and=np.bitwise_and, bitwise_or=np.bitwise_or, average=np.add)
+arrays = ((7, 9), float), ((), np.float32), ((5, 0), float), ((3, 2, 7), "i4"), ((200,), "u1"), ((9,), bool)
 for kind, combine in kinds.items():
-    for shape, dtype in ((7, 9), float), ((), np.float32), ((5, 0), float), ((3, 2, 7), "i4"), ((200,), "u1"), ((9,), bool):
+    for shape, dtype in arrays:
         dtype = np.dtype(dtype)
         is_of_bits = kind.startswith("bitwise")
         if is_of_bits != (dtype.kind in "bu") or (kind == "average" and dtype.kind != "f"):
@@ -286,7 +289,8 @@ print("fine")
     ],
 )
 def test_results(tmp_path, n, per_node, check):
-    check_fine(tmp_path, n, RESULTS.replace("CHECK", check), SPMD_GRID_RANKS_PER_NODE=per_node)
+    program = RESULTS.replace("CHECK", check).replace("PER_NODE", per_node)
+    check_fine(tmp_path, n, program, SPMD_GRID_RANKS_PER_NODE=per_node)
 
 
 @pytest.mark.parametrize("per_node", ["2", pytest.param("1", marks=pytest.mark.full)])
