@@ -1,8 +1,9 @@
 """Members of a node that run ahead of one another, run after run, as kernels/ahead has it.
 
 The functions are those of the package, run by the interpreter (see ``recorded``); there are no messages.  In each run
-one member, the root, has a word, which all others read: in the root's line, or where a large array lies; or of which
-they take a copy that the root has made in its memory, as of pieces that it receives for its node.
+one member, the root, has a word, which all others read: in the root's line, where it posts it at once or passes it on
+as what it receives; or where a large array lies; or of which they take a copy that the root has made in its memory, as
+of pieces that it receives for its node.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from types import SimpleNamespace
 from support.protocols.recorded import WORD, Recorder, reread, small_slots
 from support.protocols.weak_memory import Step
 
-IN_LINES, IN_PLACE, IN_PIECES = "in lines", "in place", "in pieces"
+IN_LINES, PASSED_ON, IN_PLACE, IN_PIECES = "in lines", "passed on", "in place", "in pieces"
 
 
 @cache
@@ -40,8 +41,10 @@ class _Member:
 
         self.recorder, self.rank, self.lines, self.way = recorder, rank, lines, way
         self.at = at = small_slots()
-        self.ahead_at = ahead_at = SimpleNamespace(**vars(slots) | {"LINES": lines, "LINE_ARRAY": 2 * WORD})
-        self.line_bytes = 3 * WORD
+        self.ahead_at = ahead_at = SimpleNamespace(
+            **vars(slots) | {"LINES": lines, "LINE_PASSED": 2 * WORD, "LINE_ARRAY": 3 * WORD}
+        )
+        self.line_bytes = 4 * WORD
 
         def _reaches(address: int, value: int) -> bool:
             return recorder.wait_for(0, address, value, 0) == at.FINE
@@ -61,11 +64,12 @@ class _Member:
         words |= {name: reread(pieces, words | {"_reaches": _reaches})[name] for name in pieces.__all__}
         kernels = reread(runs, words)
         self._begin, self._go, self._end = kernels["begin_ahead"], kernels["go_ahead"], kernels["end_ahead"]
-        self.block = recorder.allocate(lines * 3 + 16, f"block {rank}")
+        self.block = recorder.allocate(lines * 4 + 16, f"block {rank}")
         for turn in range(lines):
-            for i, what in enumerate(("number", "key", "array")):
+            for i, what in enumerate(("number", "key", "passed", "array")):
                 recorder.names[self.block + turn * self.line_bytes + i * WORD] = f"{what} {rank}.{turn}"
-        self.x = recorder.allocate(1, f"x {rank}") if way != IN_LINES else recorder.allocate(1)
+        self.is_in_lines = way in (IN_LINES, PASSED_ON)
+        self.x = recorder.allocate(1) if self.is_in_lines else recorder.allocate(1, f"x {rank}")
         self.memory = recorder.allocate(1, f"memory {rank}")
         self.result = recorder.allocate(1)
 
@@ -83,12 +87,19 @@ class _Member:
         """The program of the plan with this root."""
         ahead_at, is_root, in_pieces = self.ahead_at, root == self.rank, self.way == IN_PIECES
         program, need = self.recorder.allocate(ahead_at.WORDS), self.recorder.allocate(ahead_at.NEED_WORDS)
-        self._set(need, {ahead_at.NEED_MEMBER: root, ahead_at.NEED_SOURCE: root})
+        self._set(need, {ahead_at.NEED_MEMBER: root, ahead_at.NEED_SOURCE: root, ahead_at.NEED_AT: ahead_at.LINE_ARRAY})
         posts = ahead_at.OWN_ARRAY if is_root and not in_pieces else ahead_at.NO_ARRAY
+        if self.way == PASSED_ON:
+            passed, posts = self.recorder.allocate(ahead_at.PASS_WORDS), ahead_at.NO_ARRAY
+            self._set(
+                passed, {ahead_at.PASS_FROM: self.x, ahead_at.PASS_AT: ahead_at.LINE_ARRAY, ahead_at.PASS_BYTES: WORD}
+            )
+            self._set(program, {ahead_at.PASSES: int(is_root), ahead_at.PASS_ROWS: passed})
+            self._set(need, {ahead_at.NEED_WORD: ahead_at.LINE_PASSED})
         self._set(program, {ahead_at.STATE: self.state, ahead_at.MEETING: self.meeting, ahead_at.KEY: 10 + root})
         self._set(program, {ahead_at.POSTS: posts, ahead_at.POST_BYTES: WORD, ahead_at.NEED_ROWS: need})
         self._set(program, {ahead_at.NEEDS: int(not is_root and not in_pieces)})
-        if self.way != IN_LINES:
+        if not self.is_in_lines:
             self._set(program, {ahead_at.PIECES: self._pieces(root, members[root])})
         return program
 
@@ -118,11 +129,11 @@ class _Member:
     def run(self, number: int, root: int) -> None:
         """A run, in which all read what the root has made for it."""
         program, recorder = self.programs[root], self.recorder
-        if root == self.rank or self.way == IN_LINES:
+        if root == self.rank or self.is_in_lines:
             recorder.store(self.x, 0, 1000 * number + root)
         assert self._begin(self.call, program, self.x, True) == self.at.FINE
         assert self._go(self.call, program, self.x, self.result, True) == self.at.FINE
         if root != self.rank:
-            array = self.recorder.words[self.rows + root * WORD] if self.way == IN_LINES else self.result
+            array = self.recorder.words[self.rows + root * WORD] if self.is_in_lines else self.result
             assert recorder.load(array) == 1000 * number + root
         assert self._end(program, True) == self.at.FINE

@@ -1,5 +1,7 @@
 """Two members of a node that meet a member of another one: the first carries lines, and writes the mirror of the third.
 
+It carries those of both, or its own alone.
+
 ``meet`` and ``carry`` are those of the package (see ``meeting_model``).  MPI is said anew: a message of the other node
 has come once this node's own has been sent.
 """
@@ -16,13 +18,13 @@ _FAR = 2  # the number of the member of the other node
 
 
 @cache
-def recorded_meetings(rounds: int) -> tuple[tuple[Step, ...], ...]:
-    """The programs that both members of the node run in a number of meetings."""
+def recorded_meetings(rounds: int, carried: int = 2) -> tuple[tuple[Step, ...], ...]:
+    """The programs that both members of the node run in a number of meetings; ``carried``: lines that are sent."""
     recorder = Recorder(2)
     members = [_NearMember(recorder, rank) for rank in range(2)]
     mirror = recorder.allocate(members[0].line_bytes * 2 // WORD, "mirror")
     for member in members:
-        member.meets_beyond(members, mirror)
+        member.meets_beyond(members, mirror, carried)
 
     def live(rank: int) -> None:
         for number in range(1, rounds + 1):
@@ -49,8 +51,9 @@ class _NearMember(Member):
         self._meet = reread(meeting, words)["meet"]
         self.carrier = 0
 
-    def meets_beyond(self, members: list[_NearMember], mirror: int) -> None:
+    def meets_beyond(self, members: list[_NearMember], mirror: int, carried: int) -> None:
         at, recorder = self.at, self.recorder
+        self.carried = carried
         self.size, self.mirror = 3, mirror
         self.meets([*members, members[0]])  # the third block is set here
         self._set(at.BLOCKS + _FAR, mirror)
@@ -69,7 +72,7 @@ class _NearMember(Member):
                 recorder.words[row + slot * WORD] = value
             outgoing = recorder.allocate(2 * at.HEAD_WORDS + 16)
             for slot, value in (
-                (at.NEAR, 2),
+                (at.NEAR, carried),
                 (at.NEAR_BLOCKS, blocks),
                 (at.OUTGOING, outgoing),
                 (at.NODES, 1),
@@ -96,11 +99,11 @@ class _NearMember(Member):
         """Sends what near members have posted in this meeting, and nothing else."""
         if buffer == self.outgoing:
             at, words, epoch = self.at, self.recorder.words, self._get(self.at.EPOCH)
-            for i in range(2):
+            for i in range(self.carried):
                 head = buffer + i * WORD * at.HEAD_WORDS
                 frame = [words[head + WORD * (at.HEAD_FRAME + word)] for word in range(at.FRAME_WORDS)]
                 assert frame == [_frame_word(i, epoch, word) for word in range(at.FRAME_WORDS)]
-                assert words[buffer + 2 * WORD * at.HEAD_WORDS + i * at.BODY_ALIGNED] == _cell(i, epoch, 0)
+                assert words[buffer + self.carried * WORD * at.HEAD_WORDS + i * at.BODY_ALIGNED] == _cell(i, epoch, 0)
         return 0
 
     def _complete(self, function: int, count: int, requests: int, flag: int, statuses: int) -> int:

@@ -1,7 +1,7 @@
 """Runs without a meeting, within a node, on a weak memory: all executions, as the code is and weakened."""
 
 import pytest
-from ahead_model import IN_LINES, IN_PIECES, IN_PLACE, recorded_runs
+from ahead_model import IN_LINES, IN_PIECES, IN_PLACE, PASSED_ON, recorded_runs
 from support.protocols.weak_memory import RELEASE, WAIT, Machine
 from support.protocols.weakenings import READS, RULES, noticed, weakenings, without
 
@@ -12,6 +12,7 @@ LENT |= {("end_ahead", WAIT, "left out"): READS}
 FOUND = {("_reaches", WAIT, "weak"): READS, ("_reaches", WAIT, "left out"): READS}
 NEEDED = {
     IN_LINES: LINES,
+    PASSED_ON: LINES | {("_pass_on", RELEASE, "weak"): READS},
     IN_PLACE: LINES | LENT | FOUND,
     IN_PIECES: LINES | LENT | FOUND | {("_step", RELEASE, "weak"): READS},
 }

@@ -17,14 +17,13 @@ from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, tag_of
 from spmd_grid.transport.mismatch import mismatch
-from spmd_grid.transport.wire import Messages, Posting
+from spmd_grid.transport.wire import YIELDS_BETWEEN_NODES, Messages, Posting
 from spmd_grid.watch.traffic import Activity
 
 __all__ = ["AheadLines", "RunAhead", "make_ahead_lines"]
 
 _LINE_BYTES = ahead_at.LINE_ARRAY + at.LINE_ARRAY_BYTES
 _NUMBER = -2  # of the wire, beside those of the group's meetings
-_TESTS, _POLITE_TESTS = 400, 4000  # of messages, before other work is done: the others of a node may sleep meanwhile
 
 
 class SpanningMeeting(Protocol):
@@ -86,7 +85,7 @@ class AheadLines:
         state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)
         for word in (at.POLLS, at.YIELDS, at.SLEEPS):
             state[word] = meeting.state[word]
-        state[ahead_at.TESTS] = _TESTS if comm.times_well else _POLITE_TESTS
+        state[ahead_at.TESTS] = YIELDS_BETWEEN_NODES
         state[ahead_at.SEGMENT], state[ahead_at.SEGMENT_BYTES] = (
             comm.process.arena.own_segment() if comm.near else (0, 0)
         )

@@ -10,7 +10,12 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import TransportError
-from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting, carried_memory, lines_cross_once
+from spmd_grid.exchange.agreement.crossing_meeting import (
+    CrossingMeeting,
+    carried_memory,
+    each_carries,
+    lines_cross_once,
+)
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
@@ -86,7 +91,8 @@ def _crossing_meeting(
     """The meeting in lines that cross once between nodes; None where it does not suit, alike on all.  Collective."""
     if not lines_cross_once(nodes):
         return None
-    arena, n_bytes = comm.process.arena, carried_memory(nodes, comm.rank)
+    own = each_carries(comm, nodes)
+    arena, n_bytes = comm.process.arena, carried_memory(nodes, comm.rank, own)
     memory = arena.allocate(n_bytes, zeroed=True) if comm.near and n_bytes else np.zeros(n_bytes, np.uint8)
     address = 0 if memory is None else kernels.address_of(memory)
     offset = -1 if memory is None else max(arena.offset_of(address, n_bytes), 0)
@@ -97,7 +103,7 @@ def _crossing_meeting(
     memories = {i: base + offsets[i] for i, base in bases.items()} | {comm.rank: address}
     near = NodeMeeting(comm, members, block, addresses)
     blocks = dict(zip(members, addresses, strict=True))
-    return CrossingMeeting(near, blocks, nodes, memory, memories)
+    return CrossingMeeting(near, blocks, nodes, memory, memories, own)
 
 
 def _agreed_model(comm: Communicator) -> MachineModel:

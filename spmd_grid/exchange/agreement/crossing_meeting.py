@@ -7,13 +7,18 @@ and receives theirs (``kernels/protocol/carrying.py``).  With two nodes of two m
          meet -> 1 <=> 2 -> all
     1 --/                   \\--> 3      and the same the other way, at the same time
 
+Where each member has a core of its own, and nodes have as many members, each carries its own line::
+
+    0 -> <=> 2 -> all
+    1 -> <=> 3 -> all
+
 Members of a node read one another's larger arrays; other messages carry them to other nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,14 +29,16 @@ from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.exchange.agreement.line_meeting import LineMeeting
 from spmd_grid.exchange.agreement.meeting import array_in_frame
 from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES, NodeMeeting, read_locations
+from spmd_grid.exchange.nodes.direct import goes_direct
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.links.sizes import MOST_CARRIED, most_in_lines
-from spmd_grid.transport.communicator import INLINE_BYTES, Frames, tag_of
+from spmd_grid.transport.communicator import INLINE_BYTES, Communicator, Frames, tag_of
 from spmd_grid.transport.mismatch import mismatch
+from spmd_grid.transport.wire import YIELDS_BETWEEN_NODES
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["CrossingMeeting", "carried_memory", "lines_cross_once"]
+__all__ = ["CrossingMeeting", "carried_memory", "each_carries", "lines_cross_once"]
 
 _MIRROR_BYTES = 2 * MEETING_LINE_BYTES
 _WORD_BYTES = 8
@@ -48,9 +55,17 @@ def lines_cross_once(nodes: NodeMap) -> bool:
     return 1 < len(nodes.nodes) <= 1 + MOST_CARRIED * min(map(len, nodes.nodes))
 
 
-def carried_memory(nodes: NodeMap, member: int) -> int:
-    """The bytes in which ``member`` keeps what it carries for its node: the mirrors of other nodes' blocks.  Local."""
-    return _MIRROR_BYTES * sum(len(nodes.nodes[node]) for node in _carried(nodes, member))
+def each_carries(comm: Communicator, nodes: NodeMap) -> bool:
+    """Whether each member carries its own line, to the member of the same number on each other node.  Local."""
+    return goes_direct(comm) and len(set(map(len, nodes.nodes))) == 1
+
+
+def carried_memory(nodes: NodeMap, member: int, own: bool) -> int:
+    """The bytes in which ``member`` keeps what it carries for its node: the mirrors of other nodes' blocks.  Local.
+
+    ``own``: whether `each_carries`.
+    """
+    return _MIRROR_BYTES * sum(len(each.members) for each in _carried(nodes, member, own))
 
 
 def _carrier(nodes: NodeMap, node: int, other: int) -> int:
@@ -59,17 +74,32 @@ def _carrier(nodes: NodeMap, node: int, other: int) -> int:
     return members[other % len(members)]
 
 
-def _carried(nodes: NodeMap, member: int) -> list[int]:
-    """The nodes with which ``member`` exchanges messages."""
-    node = nodes.node_of[member]
-    return [other for other in range(len(nodes.nodes)) if other != node and _carrier(nodes, node, other) == member]
+class _Carried(NamedTuple):
+    """The lines of ``members`` of another node, which ``peer`` carries."""
+
+    peer: int
+    members: tuple[int, ...]
+
+
+def _carried(nodes: NodeMap, member: int, own: bool) -> list[_Carried]:
+    """What ``member`` receives for its node."""
+    here = nodes.node_of[member]
+    others = [node for node in range(len(nodes.nodes)) if node != here]
+    if own:
+        number = nodes.nodes[here].index(member)
+        return [_Carried(nodes.nodes[node][number], nodes.nodes[node][number : number + 1]) for node in others]
+    return [
+        _Carried(_carrier(nodes, node, here), nodes.nodes[node])
+        for node in others
+        if _carrier(nodes, here, node) == member
+    ]
 
 
 class CrossingMeeting(LineMeeting):
     """A meeting of a group in which only some members see one another's memory.
 
     ``near``: the meeting of this node's members, and by member their blocks (``blocks``) and the addresses of their
-    `carried_memory` (``memories``); ``memory``: this member's.
+    `carried_memory` (``memories``); ``memory``: this member's.  ``own``: whether `each_carries`.
     """
 
     def __init__(
@@ -79,9 +109,10 @@ class CrossingMeeting(LineMeeting):
         nodes: NodeMap,
         memory: np.ndarray,
         memories: Mapping[int, int],
+        own: bool,
     ):
         comm = near.comm
-        mirrors = _mirrors(nodes, nodes.node_of[comm.rank], memories)
+        mirrors = _mirrors(nodes, nodes.node_of[comm.rank], memories, own)
         blocks = {**blocks, **mirrors}
         super().__init__(comm, range(comm.size), near.block, [blocks[member] for member in range(comm.size)], _NUMBER)
         self._near, self._mirrors, self._memory, self.nodes = near, mirrors, memory, nodes
@@ -89,26 +120,27 @@ class CrossingMeeting(LineMeeting):
         self._wire.meets = True  # each wait ends once all members have come
         self.state[at.SPANS] = 1
         self._kept: list[np.ndarray] = []
-        if not comm.times_well:
+        if comm.times_well:
+            self.state[at.YIELDS] = YIELDS_BETWEEN_NODES
+        else:
             self.sleep_after(_POLLS, 0)
             near.sleep_after(_POLLS, 0)
-        carried = _carried(nodes, comm.rank)
+        carried = _carried(nodes, comm.rank, own)
         if carried:
-            own = list(nodes.nodes[nodes.node_of[comm.rank]])
-            self.state[at.CARRIER] = self._carrier_words(nodes, carried, [blocks[member] for member in own])
+            sent = [comm.rank] if own else list(nodes.nodes[nodes.node_of[comm.rank]])
+            self.state[at.CARRIER] = self._carrier_words(carried, [blocks[member] for member in sent])
 
-    def _carrier_words(self, nodes: NodeMap, carried: Sequence[int], own_blocks: Sequence[int]) -> int:
-        """The address of the words with which this member carries lines to and from the nodes ``carried``."""
-        posting, here = self._wire.posting(tag_of("lines of meetings")), nodes.node_of[self.comm.rank]
+    def _carrier_words(self, carried: Sequence[_Carried], own_blocks: Sequence[int]) -> int:
+        """The address of the words with which this member carries the lines in ``own_blocks``, and others here."""
+        posting = self._wire.posting(tag_of("lines of meetings"))
         assert posting is not None  # there are nodes
         rows = np.zeros((len(carried), at.NODE_WORDS), np.int64)
-        for row, node in zip(rows, carried, strict=True):
-            members = nodes.nodes[node]
-            size = _message_bytes(len(members), self.line_bytes)
-            row[at.NODE_PEER] = _carrier(nodes, node, here)
+        for row, each in zip(rows, carried, strict=True):
+            size = _message_bytes(len(each.members), self.line_bytes)
+            row[at.NODE_PEER] = each.peer
             row[at.NODE_INBOX], row[at.NODE_INBOX_BYTES] = self._words(size), size
-            row[at.NODE_MEMBERS] = len(members)
-            row[at.NODE_MIRRORS] = self._keep([self._mirrors[member] for member in members])
+            row[at.NODE_MEMBERS] = len(each.members)
+            row[at.NODE_MIRRORS] = self._keep([self._mirrors[member] for member in each.members])
         words = np.zeros(at.CARRIER_WORDS, np.int64)
         words[at.NEAR], words[at.NEAR_BLOCKS] = len(own_blocks), self._keep(own_blocks)
         words[at.OUTGOING] = self._words(_message_bytes(len(own_blocks), self.line_bytes))
@@ -179,13 +211,13 @@ class CrossingMeeting(LineMeeting):
         return found
 
 
-def _mirrors(nodes: NodeMap, here: int, memories: Mapping[int, int]) -> dict[int, int]:
+def _mirrors(nodes: NodeMap, here: int, memories: Mapping[int, int], own: bool) -> dict[int, int]:
     """The addresses of the mirrors of all members of other nodes."""
     found: dict[int, int] = {}
     for carrier in nodes.nodes[here]:
         start = memories[carrier]
-        for node in _carried(nodes, carrier):
-            for member in nodes.nodes[node]:
+        for each in _carried(nodes, carrier, own):
+            for member in each.members:
                 found[member] = start
                 start += _MIRROR_BYTES
     return found

@@ -34,13 +34,13 @@ _DIGEST_FACTOR = 6364136223846793005
 
 
 @inner
-def _wait(state: int, member: int, number: int, patient: bool) -> int:
-    """Wait for the line of a member in a run, and compare its key: FINE, OTHERS, ENDED or ANOTHER_RUN."""
+def _wait(state: int, member: int, word: int, number: int, patient: bool) -> int:
+    """Wait for a word of the line of a member in a run, and compare its key: FINE, OTHERS, ENDED or ANOTHER_RUN."""
     line = line_of(state, member, number)
     if patient:
-        if wait_for(state, line, number, member) != at.FINE:
+        if wait_for(state, line + word, number, member) != at.FINE:
             return at.ENDED
-    elif not wait_a_while(state, line, number):
+    elif not wait_a_while(state, line + word, number):
         return at.OTHERS
     return compare(state, number, number, load(line, 1), -1 - member)
 
@@ -58,7 +58,7 @@ def _catch_up(state: int, next_run: int, patient: bool) -> int:
             if i != load(state, at.MEMBER):
                 if load(state, at.SLEEPS) and load_acquire(line_of(state, i, number)) < number:
                     wait_a_while(state, line_of(state, i, next_run - 1), next_run - 1)
-                code = _wait(state, i, number, patient)
+                code = _wait(state, i, 0, number, patient)
                 if code != at.FINE:
                     return code
         store(state, ahead_at.SEEN, number)
@@ -96,6 +96,19 @@ def _post(run: int, program: int, state: int, x: int, number: int) -> None:
 
 
 @inner
+def _pass_on(program: int, state: int, number: int) -> None:
+    """Copy what this member has received for others of its node to its line, unless it is there."""
+    line = line_of(state, load(state, at.MEMBER), number)
+    if load_acquire(line + ahead_at.LINE_PASSED) == number:
+        return
+    for i in range(load(program, ahead_at.PASSES)):
+        row = load(program, ahead_at.PASS_ROWS) + 8 * ahead_at.PASS_WORDS * i
+        move(load(row, ahead_at.PASS_FROM), line + load(row, ahead_at.PASS_AT), load(row, ahead_at.PASS_BYTES))
+    store_release(line + ahead_at.LINE_PASSED, number)  # after the stores of the line
+    wake(state, line + ahead_at.LINE_PASSED)
+
+
+@inner
 def _send(run: int, program: int, number: int) -> bool:
     """Begin to send the messages of a run, if it has any; return whether MPI has taken them."""
     table, columns = load(program, ahead_at.TABLE), load(program, ahead_at.COLUMNS)
@@ -119,10 +132,11 @@ def _need(run: int, state: int, rows: int, count: int, number: int, patient: boo
     """Wait for lines of this run, and note where their arrays lie; as `_wait`."""
     for i in range(count):
         row = rows + 8 * ahead_at.NEED_WORDS * i
-        code = _wait(state, load(row, ahead_at.NEED_MEMBER), number, patient)
+        member = load(row, ahead_at.NEED_MEMBER)
+        code = _wait(state, member, load(row, ahead_at.NEED_WORD), number, patient)
         if code != at.FINE:
             return code
-        array = line_of(state, load(row, ahead_at.NEED_MEMBER), number) + ahead_at.LINE_ARRAY
+        array = line_of(state, member, number) + load(row, ahead_at.NEED_AT)
         store(load(run, at.RUN_ROWS), load(row, ahead_at.NEED_SOURCE), array)
     return at.FINE
 
@@ -178,6 +192,8 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
         store(program, ahead_at.ARRIVED, number)
     if load_acquire(line_of(state, load(state, at.MEMBER), number)) != number:
         _post(run, program, state, x, number)
+    if load(program, ahead_at.PASSES):
+        _pass_on(program, state, number)
     return _need(run, state, load(program, ahead_at.NEED_ROWS), load(program, ahead_at.NEEDS), number, patient)
 
 
@@ -195,7 +211,7 @@ def end_ahead(program: int, patient: bool) -> int:
     code = finish_sends(program, patient)
     for i in range(load(state, at.MEMBERS)):
         if code == at.FINE and load(pieces, ahead_at.LENT) and i != rank:
-            code = _wait(state, i, number, patient)
+            code = _wait(state, i, 0, number, patient)
             if code == at.FINE and patient:
                 code = at.FINE if wait_for(state, done_word(state, i), number, i) == at.FINE else at.ENDED
             elif code == at.FINE:

@@ -13,8 +13,9 @@ TESTS = OTHER + 3  # tests of messages before ON_WAIT is called
 PROGRAM = TESTS + 1  # address of the program of the last run
 SEGMENT, SEGMENT_BYTES = PROGRAM + 1, PROGRAM + 2  # the memory of this process that others see
 BLOCKS = PROGRAM + 3  # addresses of the blocks of the node's members: lines, and two words
-# Bytes from the start of a line; its first words are its number, its key, and where a large array is.
-LINE_ARRAY = 64
+# Bytes from the start of a line; its first words are its number, its key, and where a large array is.  LINE_PASSED is
+# the number again, once what was received for others of the node is there too.
+LINE_PASSED, LINE_ARRAY = 64, 128
 
 # The program of a plan's run.
 STATE = 0
@@ -34,7 +35,8 @@ CARRIES, CARRY_ROWS = 22, 23  # lines of the node that go to messages, likewise
 PACKS, PACK_ROWS = 24, 25  # copies to messages, likewise
 PIECES = 26  # address of the program of the pieces in which large arrays travel; 0: they travel in lines and messages
 WORKED = 27  # the last run whose copies have been made
-WORDS = 28
+PASSES, PASS_ROWS = 28, 29  # copies of what was received to this member's line, for others of the node, likewise
+WORDS = 30
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 
 # A message: the number of the run, its key, then cells.
@@ -45,9 +47,13 @@ MESSAGE_WORDS = 5
 PACK_SOURCE, PACK_FIRST, PACK_LAST, PACK_CELLS = 0, 1, 2, 3
 PACK_WORDS = 4
 CELLS = 16  # bytes from the start of a message
+# A copy to a line: the address to copy from, bytes from the start of the line, and the number of bytes.
+PASS_FROM, PASS_AT, PASS_BYTES = 0, 1, 2
+PASS_WORDS = 3
 NEED_MEMBER, NEED_SOURCE = 0, 1  # a line to read: whose, and the number of its array among RUN_ROWS
 NEED_SEGMENT = 2  # address to which the offset of a large array is relative
-NEED_WORDS = 3
+NEED_WORD, NEED_AT = 3, 4  # bytes from the start of the line: of the word that says that the array is there, and of it
+NEED_WORDS = 5
 
 # A program of pieces (see pieces.py).
 STEP, TAKE, BEGUN = 0, 1, 2  # steps and takes of this run that are done, and sends begun

@@ -18,7 +18,7 @@ from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun
 from spmd_grid.ops.loops.entry import LoopActivity
 from spmd_grid.ops.loops.piece_program import PieceProgram
 from spmd_grid.ops.loops.work import LoopWork
-from spmd_grid.ops.movement.ahead import AheadWork
+from spmd_grid.ops.movement.ahead import AheadWork, Need
 from spmd_grid.transport.communicator import HEADER_BYTES
 from spmd_grid.transport.gate import Gate
 
@@ -124,12 +124,18 @@ class AheadRun(CompiledRun):
             self._lines.texts[key] = f"{self.call.describe()}{thread}"
         return self._keys[thread_name]
 
+    def _need(self, need: Need) -> list[int]:
+        """The row of a line to read."""
+        word = 0 if need.passed_to == 0 else ahead_at.LINE_PASSED
+        lines, where = self._lines, need.passed_to or ahead_at.LINE_ARRAY
+        return [lines.near.index(need.member), need.source, lines.segment_of(need.member), word, where]
+
     def _program_words(self) -> np.ndarray:
         """The program for compiled code: see kernels/ahead/slots.py."""
         work, lines, posting = self.ahead, self._lines, self._lines.posting
         words = np.zeros(ahead_at.WORDS, np.int64)
         words[ahead_at.STATE], words[ahead_at.MEETING] = lines.address, lines.meeting.address
-        received, sends, packs = [], [], []
+        received, sends, packs, passes = [], [], [], []
         copies: list[kernels.BoxRow] = []
         for sent in work.sends:
             address = self._message(sent.n_bytes)
@@ -140,10 +146,12 @@ class AheadRun(CompiledRun):
         nodes = lines.meeting.nodes
         for taken in work.receives:  # another run may send more
             most = len(nodes.nodes[nodes.node_of[taken.peer]]) * at.LINE_ARRAY_BYTES
-            where = self._words([[source] for source in taken.sources])
-            received.append([taken.peer, self._message(most), ahead_at.CELLS + most, len(taken.sources), where])
-        needs = [[lines.near.index(each), source, lines.segment_of(each)] for each, source in work.needs]
-        carries = [[lines.near.index(each), each, lines.segment_of(each)] for each in work.carries]
+            address, where = self._message(most), self._words([[source] for source in taken.sources])
+            received.append([taken.peer, address, ahead_at.CELLS + most, len(taken.sources), where])
+            if taken.passed_to:
+                passes.append([address + ahead_at.CELLS, taken.passed_to, taken.n_bytes])
+        needs = [self._need(each) for each in work.needs]
+        carries = [self._need(Need(each, each)) for each in work.carries]
         if work.pieces is not None:
             program = PieceProgram(work.pieces, lines, self._memory, self.call.comm.rank)
             words[ahead_at.PIECES] = self.keep(program).address
@@ -152,6 +160,7 @@ class AheadRun(CompiledRun):
         words[ahead_at.NEEDS], words[ahead_at.NEED_ROWS] = len(needs), self._words(needs)
         words[ahead_at.CARRIES], words[ahead_at.CARRY_ROWS] = len(carries), self._words(carries)
         words[ahead_at.PACKS], words[ahead_at.PACK_ROWS] = len(packs), self._words(packs)
+        words[ahead_at.PASSES], words[ahead_at.PASS_ROWS] = len(passes), self._words(passes)
         words[ahead_at.POSTS], words[ahead_at.POST_BYTES] = work.posts, work.post_bytes
         table = self.keep(kernels.build_table(copies))
         words[ahead_at.TABLE], words[ahead_at.COLUMNS] = kernels.address_of(table), table.shape[1]

@@ -5,6 +5,11 @@ What goes from one node to another is one message, as in meetings, where that is
     0 --> line \\                    / line --> 2
                 0 -- message --> 2 -
     1 --> line /                    \\ line --> 3
+
+Where each member has a core of its own, members send what others need themselves, side by side::
+
+    0 -- message --> 2 --> line --> 3
+    1 -- message --> 3 --> line --> 2
 """
 
 from __future__ import annotations
@@ -20,20 +25,37 @@ from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.pieces import Item, Pieces
 from spmd_grid.typing import Shape
 
-__all__ = ["AheadMessage", "AheadWork", "ahead_messages", "ahead_work", "decode_receives", "encode_receives"]
+__all__ = [
+    "AheadMessage",
+    "AheadWork",
+    "Need",
+    "ahead_messages",
+    "ahead_work",
+    "decode_receives",
+    "direct_messages",
+    "encode_receives",
+]
+
+_ALIGNED = 16  # bytes between arrays in a line
 
 
 class AheadMessage(NamedTuple):
-    """A message between nodes: its items one after the other; ``readers`` need some of them."""
+    """A message between nodes: its items one after the other; ``readers`` need some of them.
+
+    ``passed_to``: where the receiver copies it in its line, bytes from the start, for other readers; 0: it posts it in
+    place of an array of its own.
+    """
 
     sender: int
     receiver: int
     items: tuple[Item, ...]
     readers: frozenset[int]
+    passed_to: int = 0
 
     @property
     def cells(self) -> int:
@@ -55,19 +77,28 @@ class Outgoing(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """A message from ``peer`` with arrays of ``sources``."""
+    """A message from ``peer`` with arrays of ``sources``; ``passed_to``: as of an `AheadMessage`."""
 
     peer: int
     n_bytes: int = 0
     sources: Sequence[int] = ()
+    passed_to: int = 0
+
+
+class Need(NamedTuple):
+    """The array of ``source`` in the line of ``member``; ``passed_to``: where, if it has come in a message."""
+
+    member: int
+    source: int
+    passed_to: int = 0
 
 
 class AheadWork(NamedTuple):
     """This member's part of a run.
 
     ``posts``: what the others of the node read in this member's line, of ``post_bytes``.  ``carries``: the members
-    whose lines go to messages.  ``needs``: whose lines this member reads itself, and whose arrays lie there.  ``work``:
-    the copies to the result.  ``pieces``: in which large arrays travel; messages then only say which run it is.
+    whose lines go to messages.  ``needs``: the lines that this member reads itself.  ``work``: the copies to the
+    result.  ``pieces``: in which large arrays travel; messages then only say which run it is.
     """
 
     sends: Sequence[Outgoing]
@@ -75,7 +106,7 @@ class AheadWork(NamedTuple):
     posts: int
     post_bytes: int
     carries: Sequence[int]
-    needs: Sequence[tuple[int, int]]
+    needs: Sequence[Need]
     work: LoopWork
     pieces: Pieces | None = None
 
@@ -84,7 +115,7 @@ class AheadWork(NamedTuple):
         """The work of member ``me`` in a run in pieces; others of the node read ``read_bytes`` of its array."""
         posts = ahead_at.OWN_ARRAY if read_bytes else ahead_at.NO_ARRAY
         sends, receives = list(map(Outgoing, pieces.receivers)), list(map(Incoming, pieces.senders))
-        needs = [(each, each) for each in pieces.read_by(me)]
+        needs = [Need(each, each) for each in pieces.read_by(me)]
         return AheadWork(sends, receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
 
 
@@ -139,6 +170,36 @@ def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cell
     return messages
 
 
+def direct_messages(
+    shapes: Sequence[Shape | None], received: Sequence[Sequence[Item]], nodes: NodeMap, dtype: np.dtype
+) -> list[AheadMessage] | None:
+    """The messages between nodes if each member sends what others need of its array; as `ahead_messages`.
+
+    What several members of a node need goes to one of them, who passes it on, another one for each member that sends.
+    Where lines have no space for that, all go to those that need them; None if several need the same.
+    """
+    readers: dict[tuple[int, int], dict[Item, set[int]]] = {}  # by sources and nodes
+    for member, needed in enumerate(received):
+        for item in needed:
+            if nodes.node_of[item.source] != nodes.node_of[member]:
+                readers.setdefault((item.source, nodes.node_of[member]), {}).setdefault(item, set()).add(member)
+    ends = [ahead_at.LINE_ARRAY + _aligned(_bytes(shape, dtype)) for shape in shapes]  # of what is in lines, by member
+    messages = []
+    for (source, _), items in sorted(readers.items()):
+        members, passed_to = sorted(set().union(*items.values())), 0
+        receiver = members[nodes.nodes[nodes.node_of[source]].index(source) % len(members)]
+        if len(members) > 1:
+            passed_to = ends[receiver]
+            ends[receiver] += _aligned(sum(item.box.size for item in items) * dtype.itemsize)
+        messages.append(AheadMessage(source, receiver, tuple(items), frozenset(members), passed_to))
+    if max(ends) <= ahead_at.LINE_ARRAY + at.LINE_ARRAY_BYTES:
+        return messages
+    pairs = [(item, members) for items in readers.values() for item, members in items.items()]
+    if any(len(members) > 1 for _, members in pairs):
+        return None
+    return [AheadMessage(item.source, min(members), (item,), frozenset(members)) for item, members in pairs]
+
+
 def ahead_work(
     transfer: Transfer,
     shapes: Sequence[Shape | None],
@@ -164,8 +225,8 @@ def ahead_work(
         elif me in sources:
             posts, post_bytes = ahead_at.OWN_ARRAY, _bytes(shapes[me], dtype)
         if message.receiver == me:
-            receives.append(Incoming(message.sender, message.cells * size, sources))
-            if message.readers != {me}:
+            receives.append(Incoming(message.sender, message.cells * size, sources, message.passed_to))
+            if message.readers != {me} and not message.passed_to:
                 posts, post_bytes = ahead_at.RECEIVED, message.cells * size
     if any(item.source == me for member in near if member != me for item in received[member]):
         posts, post_bytes = ahead_at.OWN_ARRAY, _bytes(shapes[me], dtype)
@@ -173,12 +234,12 @@ def ahead_work(
         source = receive.peer
         if source in near:
             if source != me:
-                needs.append((source, source))
+                needs.append(Need(source, source))
             continue
         item = Item(source, receive.source_box)
         message = next(each for each in messages if me in each.readers and item in each.items)
         if message.receiver != me:
-            needs.append((message.receiver, source))
+            needs.append(Need(message.receiver, source, message.passed_to))
         assert transfer.target_shape is not None  # it receives
         whole, start = Box.from_shape(item.box.shape), message.start(item) * size
         copies[source] = copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
@@ -186,8 +247,11 @@ def ahead_work(
 
 
 def _bytes(shape: Shape | None, dtype: np.dtype) -> int:
-    assert shape is not None  # it is sent
-    return Box.from_shape(shape).size * dtype.itemsize
+    return 0 if shape is None else Box.from_shape(shape).size * dtype.itemsize
+
+
+def _aligned(n_bytes: int) -> int:
+    return -(-n_bytes // _ALIGNED) * _ALIGNED
 
 
 def _packed(shape: Shape | None, item: Item, message: AheadMessage, dtype: np.dtype) -> list[BoxRow]:

@@ -13,6 +13,7 @@ from spmd_grid.exchange.agreement.memory_meeting import STAGED_BYTES
 from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM
 from spmd_grid.exchange.channel.copy_table import c_strides
+from spmd_grid.exchange.nodes.direct import goes_direct
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
@@ -25,7 +26,14 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
-from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, decode_receives, encode_receives
+from spmd_grid.ops.movement.ahead import (
+    AheadWork,
+    ahead_messages,
+    ahead_work,
+    decode_receives,
+    direct_messages,
+    encode_receives,
+)
 from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.fetched_copies import FetchedCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
@@ -156,7 +164,7 @@ class Movement:
             suits = pattern in (*_ONE_WAY, "all_to_all", "all_gather") and self.comm.size <= FEW_MEMBERS
             suits = suits and most <= _MOST_AHEAD
         else:
-            suits = pattern in _ONE_WAY
+            suits = pattern in _ONE_WAY or (goes_direct(self.comm) and pattern in ("all_to_all", "all_gather"))
         if not suits or len(dtypes) > 1:
             return None
         received = [decode_receives(text) for text in swap(encode_receives(self.transfer))]
@@ -166,7 +174,12 @@ class Movement:
             pieces, read_bytes = pieces_of_movement(self.transfer, shapes, received, self.dtype, nodes, constant)
             self._sent = pieces.sent
             return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes, copies.constant)
-        messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+        if goes_direct(self.comm) and pattern not in _ONE_WAY:
+            messages = direct_messages(shapes, received, nodes, self.dtype)
+        else:
+            messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+        if messages is None:
+            return None
         return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes)
 
     def new_target(self) -> np.ndarray:

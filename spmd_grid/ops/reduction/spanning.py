@@ -9,17 +9,27 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.nodes.direct import goes_direct
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.grid.box import Box
+from spmd_grid.kernels import BoxRow
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.ops.movement.ahead import AheadWork
+from spmd_grid.ops.loops.work import Fold, LoopWork, copies_of, is_short
+from spmd_grid.ops.movement.ahead import (
+    AheadWork,
+    ahead_work,
+    decode_receives,
+    direct_messages,
+    encode_receives,
+)
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.reduction.ahead import FoldInPieces
 from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, FoldedBox
 from spmd_grid.ops.reduction.reduction import Reduction
+from spmd_grid.ops.reduction.transfers import collect_parts, collect_whole
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
 from spmd_grid.typing import Shape
@@ -76,8 +86,13 @@ class SpanningReduction(Reduction):
         return [FoldedBox(whole, tuple(range(len(nodes.nodes))), range(self.comm.size))]
 
     def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
-        """This member's part of a run without a meeting; None where there is none, alike on all members.  Local."""
+        """This member's part of a run without a meeting; None where there is none, alike on all members.
+
+        Collective.
+        """
         kind, n_bytes = self.kind.name, self._n * self.dtype.itemsize
+        if is_short(self.facts, self.call.meeting):
+            return self._direct_work(nodes, swap) if goes_direct(self.comm) else None
         if self._arrays.come_with_frames or self._stage is None or n_bytes > _MOST_AHEAD:
             return None
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
@@ -86,6 +101,31 @@ class SpanningReduction(Reduction):
         pieces = folds.pieces(kind, self.has_result)
         self._sent = pieces.sent
         return AheadWork.by_pieces(pieces, self.comm.rank, folds.read_bytes)
+
+    def _direct_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
+        """The part of a run in which each member sends what others fold of its small array; as `ahead_work`."""
+        address = kernels.short_fold(self.kind.name, self.dtype) if self.kind.elementwise else 0
+        if not address:
+            return None
+        if self._blocks is None:
+            transfer = collect_whole(self.comm, self._n, self._root)
+        else:
+            transfer = collect_parts(self.comm, self.source_shape, self._blocks)
+        shapes = [transfer.source_shape] * self.comm.size
+        received = [decode_receives(text) for text in swap(encode_receives(transfer))]
+        messages = direct_messages(shapes, received, nodes, self.dtype)
+        if messages is None:
+            return None
+        work = LoopWork()
+        if transfer.source_shape is not None and transfer.target_shape is not None:
+            copies: list[list[BoxRow]] = [[] for _ in shapes]
+            for each in transfer.receives:
+                boxes = transfer.source_shape, each.source_box, transfer.target_shape, each.box
+                copies[each.peer] = copies_of(*boxes, self.dtype)
+            work = LoopWork(
+                copies, fold=Fold(address, self.cut.size), scratch=np.empty(transfer.target_shape, self.dtype)
+            )
+        return ahead_work(transfer, shapes, received, messages, work, self.dtype, nodes)
 
     @property
     def shape(self) -> Shape | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting
+from spmd_grid.exchange.nodes.direct import goes_direct
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.flat_bytes import copy_views
@@ -25,7 +26,7 @@ from spmd_grid.ops.calls.plan_ahead import PlanAhead, ahead_run_of
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of
-from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work
+from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, direct_messages
 from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
@@ -133,7 +134,9 @@ class _Movement:
         shapes = [fact.shape for fact in self.facts]
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
         if self._is_short:
-            messages = ahead_messages(items, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+            messages = direct_messages(shapes, items, nodes, self.dtype) if goes_direct(self._comm) else None
+            if messages is None:
+                messages = ahead_messages(items, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
             if sum(message.cells for message in messages) > self.crossings(nodes):
                 return None
             work = LoopWork(self._copies())

@@ -18,7 +18,7 @@ from spmd_grid.transport.mpi.library import MPI, MpiLibrary
 from spmd_grid.transport.mpi.liveness.departure import Departed, WaitedFor
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.liveness.signals import raise_postponed_interrupt
-from spmd_grid.transport.wire import Messages, Posting, RequestHandles, Straight, Wire
+from spmd_grid.transport.wire import YIELDS_BETWEEN_NODES, Messages, Posting, RequestHandles, Straight, Wire
 from spmd_grid.watch.traffic import Activity
 
 __all__ = ["MpiWire"]
@@ -108,6 +108,8 @@ class MpiWire(Wire):
         word = ctypes.c_int64
         self.on_wait = self.callback(self._wait, word, word, word, word)
         self.polls, self.yields = (_POLLS, _YIELDS) if nap is None else (_POLITE_POLLS, _POLITE_YIELDS)
+        if nap is None and any(requests):
+            self.yields = YIELDS_BETWEEN_NODES
 
     def watch(
         self,

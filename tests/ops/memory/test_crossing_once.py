@@ -140,3 +140,50 @@ def test_bytes_between_nodes(tmp_path, n, per_node, order, arena):
             crossed = found.get(f"{operation}, {memory}", bound)
             most = 1.001 * bound + numbers * (memory == "plan")
             assert bound - 1e-9 <= crossed <= most, (operation, memory, crossed, bound, found)
+
+
+SMALL = """
+import json
+import numpy as np
+import spmd_grid as sg
+from support.crossing import CrossedBytes
+from support.ops.direct_messages import send_directly
+
+crossed = CrossedBytes()
+send_directly()
+grid = sg.init_grid((-1,))
+n, me = grid.size, grid.rank
+xs = [np.arange(12.0 * n).reshape(n, 12) + 100 * i for i in range(n)]
+crossed.is_planning, kind = True, ((n, 12), float)
+cases = {
+    "all_gather": (sg.all_gather.plan(grid, *kind, [0], 0), np.concatenate(xs)),
+    "all_to_all": (sg.all_to_all.plan(grid, *kind, [0], 0, 1), np.concatenate([x[me : me + 1] for x in xs], 1)),
+    "all_reduce": (sg.all_reduce.plan(grid, *kind, [0]), sum(xs)),
+    "reduce_scatter": (sg.reduce_scatter.plan(grid, *kind, [0], "sum", 0), sum(xs)[me : me + 1]),
+    "reduce": (sg.reduce.plan(grid, *kind, [0], "sum", [0]), sum(xs) if me == 0 else None),
+}
+crossed.is_planning, found = False, {}
+for name, (plan, want) in cases.items():
+    for _ in range(4):  # the last by compiled code
+        before = crossed.n
+        assert np.array_equal(plan.run(xs[me]), want) if want is not None else plan.run(xs[me]) is None, name
+        found[name] = int(sg.all_reduce(crossed.n - before, grid))
+if me == 0:
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(("n", "per_node"), [(4, 2), (4, 3), pytest.param(6, 2, marks=pytest.mark.full)])
+def test_bytes_of_small_plans_that_go_side_by_side(tmp_path, n, per_node):
+    program = tmp_path / "program.py"
+    program.write_text(SMALL)
+    job = run_job("mpiexec", n, program, environment={"SPMD_GRID_RANKS_PER_NODE": str(per_node)})
+    assert (job.code, job.err) == (0, ""), job
+    sizes = [min(per_node, n - first) for first in range(0, n, per_node)]
+    row, head = 12 * 8, 16  # bytes of a row, of which each member has n, and of the number and the key of a run
+    pairs = n * (len(sizes) - 1)  # of a member and another node
+    whole = pairs * (n * row + head)
+    blocks = sum(size * (n - size) for size in sizes) * row + pairs * head
+    to_first = (n - sizes[0]) * (n * row + head)
+    expected = {"all_gather": whole, "all_reduce": whole, "all_to_all": blocks, "reduce_scatter": blocks}
+    assert json.loads(job.out) == expected | {"reduce": to_first}

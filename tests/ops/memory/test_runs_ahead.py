@@ -4,10 +4,14 @@ import pytest
 from support.jobs import check_fine
 
 RESULTS = """
+import functools, itertools
 import numpy as np
 import spmd_grid as sg
 from support.ops.compiled_runs import in_loop
+from support.ops.direct_messages import send_directly
 
+if PER_NODE == 2:
+    send_directly()  # lines, too
 grid = sg.init_grid((-1,), check=CHECK)
 n, me = grid.size, grid.rank
 
@@ -123,6 +127,56 @@ started = plan.start(np.ones(4) if me == 0 else None)  # which meets
 plan.run(np.zeros(4) if me == 0 else None)
 assert (started.wait() == 1).all()
 assert "without a meeting" in plan.describe()
+
+send_directly()
+extents = [3, 0, 1, 5][:n]
+starts = np.cumsum([0, *extents])
+for dim, (k, m) in itertools.product((0, 1), ((4, 5), (4, 12))):
+    shape = (k, m * n) if dim else (k * n, m)
+    wide = np.arange(float(k * m * n)).reshape(shape)
+    own = np.split(wide, n, dim)[me]
+    with sg.all_gather.plan(grid, own.shape, float, [0], dim) as plan:
+        check(plan, lambda k: own + k, lambda k: wide + k, float)
+    whole = [wide + 1000 * i for i in range(n)]
+    with sg.all_to_all.plan(grid, shape, float, [0], dim, 1 - dim) as plan:
+        received = np.concatenate([np.split(each, n, dim)[me] for each in whole], 1 - dim)
+        check(plan, lambda k: whole[me] + k, lambda k: received + k, float)
+rows = np.arange(4 * sum(extents), dtype="i4").reshape(-1, 4)
+with sg.all_gather.plan(grid, (extents[me], 4), "i4", [0], 0) as plan:
+    check(plan, lambda k: rows[starts[me] : starts[me + 1]] + np.int32(k), lambda k: rows + np.int32(k), np.int32)
+with sg.all_to_all.plan(grid, (6, 90), float, [0], 0, 1) as plan:  # uneven, and too much for lines beside others
+    extent = -(-6 // n)
+    sent = [np.arange(540.0).reshape(6, 90) + 1000 * i for i in range(n)]
+    received = np.concatenate([each[extent * me : extent * (me + 1)] for each in sent], 1)
+    check(plan, lambda k: sent[me] + k, lambda k: received + k, float)
+kinds = dict(sum=np.add, product=np.multiply, max=np.maximum, min=np.minimum, bitwise_xor=np.bitwise_xor)
+kinds |= dict(bitwise_and=np.bitwise_and, bitwise_or=np.bitwise_or, average=np.add)
+arrays = ((7, 9), float), ((), np.float32), ((5, 0), float), ((3, 2, 7), "i4"), ((200,), "u1"), ((9,), bool)
+for kind, combine in kinds.items():
+    for shape, dtype in arrays:
+        dtype = np.dtype(dtype)
+        is_of_bits = kind.startswith("bitwise")
+        if is_of_bits != (dtype.kind in "bu") or (kind == "average" and dtype.kind != "f"):
+            continue
+        own = [np.random.default_rng(i).standard_normal(shape) * 100 for i in range(n)]
+        def folded(k):  # in the order of the group, which decides the bits
+            total = functools.reduce(combine, [(each + k).astype("i8").astype(dtype) for each in own])
+            return total / dtype.type(n) if kind == "average" else total
+        given = lambda k: (own[me] + k).astype("i8").astype(dtype)
+        with sg.all_reduce.plan(grid, shape, dtype, [0], kind) as plan:
+            check(plan, given, lambda k: np.asarray(folded(k)), dtype)
+        with sg.reduce.plan(grid, shape, dtype, [0], kind, [n - 2]) as plan:
+            check(plan, given, lambda k: np.asarray(folded(k)) if me == n - 2 else None, dtype)
+        for dim in range(len(shape)):
+            extent = -(-shape[dim] // n)
+            block = [slice(None)] * dim + [slice(me * extent, (me + 1) * extent)]
+            with sg.reduce_scatter.plan(grid, shape, dtype, [0], kind, dim) as plan:
+                check(plan, given, lambda k: folded(k)[tuple(block)], dtype)
+with sg.all_reduce.plan(grid, (30,), float, [0]) as plan:
+    check_by_turns(plan, 30, 50, lambda base: n * base + 1000 * sum(range(n)))
+with sg.all_reduce.plan(grid, (3,), float, [0], np.hypot) as plan:  # which Python folds
+    assert plan._ahead is None and np.allclose(plan.run(np.ones(3)), n**0.5)
+assert sg.all_gather.plan(grid, (400,), float, [0], 0)._ahead is None  # lines have no space for others' arrays
 print("fine")
 """
 
@@ -130,6 +184,7 @@ DIFFERENT = """
 import numpy as np
 import spmd_grid as sg
 from mpi4py import MPI
+from support.ops.direct_messages import send_directly
 
 n, me = MPI.COMM_WORLD.size, MPI.COMM_WORLD.rank
 last = n - 1
@@ -158,7 +213,7 @@ def attempt(size, act, *texts, reduces=False):
         found = error
     assert all(text in str(found) for text in texts), (act.__name__, found)
     # Pieces of a large array may have been taken when the members that compare others find the difference.
-    assert size > 4 and not reduces or any((out == each).all() for each in (-1, 7, 7 * n))
+    assert (size > 4 and not reduces) or any((out == each).all() for each in (-1, 7, 7 * n))
     try:
         run()
     except sg.SpmdError as error:
@@ -215,6 +270,12 @@ for act in (one_run_less_on_the_last, one_run_less_on_the_root, a_run_in_place_o
     attempt(20_000, act, "all_reduce", reduces=True)
 attempt(20_000, x_of_another_shape, "x has shape (3,); the plan is for (20000,) (on rank 0 ", reduces=True)
 attempt(20_000, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ", reduces=True)
+send_directly()
+for act in (another_plan_on_the_last, another_plan_beside_the_root):
+    attempt(4, act, "all_reduce.plan.run(grid_axes=[0], reduction='max')", reduces=True)
+for act in (one_run_less_on_the_last, one_run_less_on_the_root, a_run_in_place_of_a_meeting):
+    attempt(4, act, "all_reduce", reduces=True)
+attempt(4, x_of_another_shape, "x has shape (3,); the plan is for (4,) (on rank 0 ", reduces=True)
 print("fine")
 """
 
@@ -228,7 +289,8 @@ print("fine")
     ],
 )
 def test_results(tmp_path, n, per_node, check):
-    check_fine(tmp_path, n, RESULTS.replace("CHECK", check), SPMD_GRID_RANKS_PER_NODE=per_node)
+    program = RESULTS.replace("CHECK", check).replace("PER_NODE", per_node)
+    check_fine(tmp_path, n, program, SPMD_GRID_RANKS_PER_NODE=per_node)
 
 
 @pytest.mark.parametrize("per_node", ["2", pytest.param("1", marks=pytest.mark.full)])
