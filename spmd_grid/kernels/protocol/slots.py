@@ -70,17 +70,18 @@ LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has 
 STREAMS = LATCH + 1  # whether cells are staged past the caches
 CARRIER = STREAMS + 1  # address of what this process carries between nodes while it waits (carrying.py); 0: nothing
 SLEEPS = CARRIER + 1  # address of the longest sleep in waits for words, as the system takes it; 0: waits do not sleep
-SLOW_LANDING = SLEEPS + 1  # nanoseconds of landing from which on neighbours' arrays are slow to read; 0: not timed
-LANDED_SLOWLY = SLOW_LANDING + 1  # exchanges in a row that landed as slowly
-STAGED_UNTIL = LANDED_SLOWLY + 1  # the exchange from which on arrays are lent again
-LANDING_CLOCK = STAGED_UNTIL + 1  # when landing began and ended, two words each
-LANDS_STREAMING = LANDING_CLOCK + 4  # whether cells are copied into arrays past the caches; 0: by the size of each copy
+TRIED_FROM = SLEEPS + 1  # the exchange from which on both ways are tried, to lend arrays and to stage; 0: never
+STAGES_ALL = TRIED_FROM + 1  # whether cells are staged, except in tries, although neighbours could read them in place
+TRY_CLOCK = STAGES_ALL + 1  # two words for the time, and one for when the exchange before began, in nanoseconds
+TRY_LEAST = TRY_CLOCK + 3  # nanoseconds of the two quickest exchanges of each way in these tries
+LANDS_STREAMING = TRY_LEAST + 4  # whether cells are copied into arrays past the caches; 0: by the size of each copy
 HEADER_WORDS = LANDS_STREAMING + 1
 MOST_SLEEPS = 2  # before a call of ON_WAIT
 SLEEPERS = 56  # bytes from a word that others wait for in meetings to the number of those that sleep meanwhile
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
-MOST_SLOW, STAGED_FOR = 3, 256  # slow landings in a row after which arrays are not lent, and for how many exchanges
+TRY_BLOCK, TRY_BLOCKS, TRY_PAUSE = 4, 4, 512  # exchanges in a row by one way, such blocks, and from tries to the next
+NO_TIME, CLEARLY = 1 << 62, 20  # the other way is taken if it saves more than this part of the time
 
 # -- a source: a neighbour whose memory this process reads ---------------------------------------------------------
 SOURCE_WORDS = 8
