@@ -45,7 +45,8 @@ _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 MOST_COMPILED = 1 << 24
 
 # Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.
-_PACKED = 1 << 24
+# Where words are slow, a cache of many cores, smaller ones are tried.
+_PACKED, _PACKED_IF_LATE = 1 << 24, 1 << 19
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -176,7 +177,7 @@ class MemoryMeeting(LineMeeting):
 
         Local; the same on all members.
         """
-        return n_bytes > _PACKED
+        return n_bytes > (min(_PACKED, _PACKED_IF_LATE) if self.is_late else _PACKED)
 
     def fetches(self) -> bool:
         """Whether all members can relay, and copy from one another's memory by the system.  Collective at first."""
@@ -234,7 +235,7 @@ class MemoryMeeting(LineMeeting):
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         offset, flags = super()._location_of(x, in_place)
-        if offset < 0 and x.nbytes > _PACKED and x.flags.c_contiguous and self._processes != []:
+        if offset < 0 and self.may_fetch(x.nbytes) and x.flags.c_contiguous and self._processes != []:
             self._strides[0], self._strides[1:] = kernels.address_of(x), 0
             flags = at.STRIDED | at.OUTSIDE
         return offset, flags

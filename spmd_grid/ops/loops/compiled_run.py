@@ -133,10 +133,10 @@ class CompiledRun:
         if work.fetch is not None and work.ways is not None:
             state[at.RUN_WAYS] = kernels.address_of(self.keep(work.ways).words)
             state[at.RUN_FETCH], state[at.RUN_FETCH_COURSE] = self.keep(work.fetch).address, kernels.fetch_address
-        if work.read is not None and work.read_ways is not None:
+        if work.read is not None and work.read_ways is not None and work.bases is not None:
             state[at.RUN_READ], state[at.RUN_FETCH_COURSE] = self.keep(work.read).address, kernels.fetch_address
             state[at.RUN_READ_WAYS] = kernels.address_of(self.keep(work.read_ways).words)
-            state[at.RUN_BASES] = kernels.address_of(self.keep(self._meeting.bases()))
+            state[at.RUN_BASES] = kernels.address_of(self.keep(work.bases))
         if work.unless_read:
             members = self.keep(np.isin(np.arange(size), work.unless_read).astype(np.int64))
             state[at.RUN_UNLESS_READ] = kernels.address_of(members)

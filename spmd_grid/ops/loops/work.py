@@ -40,7 +40,7 @@ class LoopWork(NamedTuple):
     ``unless_read`` lists can be read where they lie, unless processors are far apart and it is taken ``if_far``, or
     words are quick and it is taken ``if_near``.
     ``fetch``: does it instead, in runs that ``ways`` say, where none of them can be read so; ``read``: where all can,
-    in runs that ``read_ways`` say.
+    in runs that ``read_ways`` say, at offsets from ``bases``.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
@@ -56,6 +56,7 @@ class LoopWork(NamedTuple):
     ways: QuickerWay | None = None
     read: FetchProgram | None = None
     read_ways: QuickerWay | None = None
+    bases: np.ndarray | None = None
 
     @property
     def table(self) -> np.ndarray:

@@ -81,14 +81,14 @@ class RelayedCopies:
         meeting, members = self._call.meeting, [member for member, fact in enumerate(self._facts) if fact.nbytes]
         if not (self._fits and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
             return None
-        known, ways = meeting.known_relay(self._most, _MOST_IF_NEAR, _MOST_IF_LATE), meeting.read_ways(self._key)
+        known = meeting.known_relay(self._most, _MOST_IF_NEAR, _MOST_IF_LATE)
+        reads = LoopWork(read=read, read_ways=meeting.read_ways(self._key), bases=meeting.bases(), unless_read=members)
         if known is None:
-            return None if read is None else LoopWork(unless_read=members, read=read, read_ways=ways)
+            return None if read is None else reads
         relay = self._program(known.rings, given, into)
         if not known.depends:
             return LoopWork(relay=relay)
-        at_once = {"if_far": known.if_far, "if_near": known.if_near}
-        return LoopWork(relay=relay, unless_read=members, **at_once, read=read, read_ways=ways)
+        return reads._replace(relay=relay, if_far=known.if_far, if_near=known.if_near)
 
     def _program(self, rings: Rings, given: Strides, into: Strides) -> RelayProgram:
         program = self._programs.get((given, into))

@@ -103,8 +103,8 @@ class RelayedFolding:
         if known is None:
             return None
         members = range(self._call.comm.size) if known.depends else ()
-        relay, at_once = self._program_with(known.rings), {"if_far": known.if_far, "if_near": known.if_near}
-        return LoopWork(relay=relay, unless_read=members, **at_once)
+        relay = self._program_with(known.rings)
+        return LoopWork(relay=relay, unless_read=members, if_far=known.if_far, if_near=known.if_near)
 
     def _program_with(self, rings: Rings) -> RelayProgram:
         if self._program is None:
