@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.agreement.node_meeting import NodeMeeting
+from spmd_grid.exchange.agreement.node_meeting import LOCATION_BYTES, NodeMeeting
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, Frames
 from spmd_grid.watch.traffic import Activity
@@ -90,7 +90,9 @@ class LineMeeting(NodeMeeting):
         frames = self._frames[1 if seen & at.ODD else 0]
         if seen & _RARE:
             self._renew(frames, seen)
-        frames.lent, frames.lends = seen & at.ANY_LENT, 0
+        line = (int(self.state[at.LINE_BYTES]) if seen & at.ODD else 0) + at.LINE_LOCATION
+        posted = self.block[line : line + LOCATION_BYTES].view(np.int64)
+        frames.lent, frames.lends = seen & at.ANY_LENT, int(posted[at.LOCATION_FLAGS]) & at.LENT
         return frames
 
     def leave_loop(self) -> None:

@@ -47,7 +47,9 @@ class Meeting:
         """Whether the others read ``x``, which is contiguous, where it lies (and could write to it).  Local."""
         return self.comm.shares_objects
 
-    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable) -> bool:
+    def better_relayed(
+        self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable, most_if_late: int | None = None
+    ) -> bool:
         """Whether arrays are better relayed (see ``relay.py``) than read or sent; the same on all members.
 
         `note_end` follows the run.

@@ -45,7 +45,8 @@ _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 MOST_COMPILED = 1 << 24
 
 # Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.
-_PACKED = 1 << 24
+# Where words are slow, a cache of many cores, smaller ones are tried.
+_PACKED, _PACKED_IF_LATE = 1 << 24, 1 << 19
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -58,11 +59,12 @@ class MemberAddress(NamedTuple):
 
 
 class KnownRelay(NamedTuple):
-    """The rings of a relay; whether it depends on where arrays lie, and whether it does not between far processors."""
+    """The rings of a relay; whether it depends on where arrays lie, and where it does not: at which distance."""
 
     rings: Rings
     depends: bool
     if_far: bool
+    if_near: bool
 
 
 class MemoryMeeting(LineMeeting):
@@ -127,29 +129,43 @@ class MemoryMeeting(LineMeeting):
         mine = self.comm.rank
         return int(self._rings.addresses[mine]), int(self._rings.addresses[(mine + 1) % self.comm.size])
 
-    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable) -> bool:
+    def better_relayed(
+        self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable, most_if_late: int | None = None
+    ) -> bool:
         """Whether arrays, of which the largest has ``n_bytes``, are better relayed than read or sent.
 
         Collective; the same on all members.  ``readable``: whether all of them can be read where they lie;
-        ``most_if_near``: the largest size that is better relayed between near processors.  For large arrays between
-        far ones, or where words are slow between near ones, it depends on the machine: runs with the same ``key``, the
-        same on all members, try both ways.
+        ``most_if_near``: the largest size that is better relayed between near processors; ``most_if_late``: where words
+        are slow between them, by default the same.  For large arrays between far ones, or where words are slow between
+        near ones, it depends on the machine: runs with the same ``key``, the same on all members, try both ways.
         """
         if n_bytes <= RELAYED_FROM:
             return False
         self.count_relay()
-        if not readable or n_bytes <= most_if_near:
+        most = most_if_late if self.is_late and most_if_late is not None else most_if_near
+        if not readable or n_bytes <= most:
             return self.relays and self.rings() is not None
         tries = self.is_far or self.is_late
         if not tries or n_bytes > _LEFT_CACHES or self.rings() is None:  # read where they lie
             return False
         return (self.is_far and n_bytes <= _RELAYED_IF_FAR) or self._ways.begin(key, self.most) == 0
 
-    def known_relay(self, n_bytes: int, most_if_near: int) -> KnownRelay | None:
+    def known_relay(self, n_bytes: int, most_if_near: int, most_if_late: int | None = None) -> KnownRelay | None:
         """Find how compiled runs relay arrays of ``n_bytes``; None where they do not, or none were relayed.  Local."""
         may = RELAYED_FROM < n_bytes <= max(most_if_near, MOST_COMPILED) and self.relays
         rings = self.rings() if may and self._rings is not None else None
-        return None if rings is None else KnownRelay(rings, n_bytes > most_if_near, n_bytes <= _RELAYED_IF_FAR)
+        if rings is None:
+            return None
+        least = most_if_near if most_if_late is None else min(most_if_near, most_if_late)
+        return KnownRelay(rings, n_bytes > least, n_bytes <= _RELAYED_IF_FAR, n_bytes <= most_if_near)
+
+    def read_ways(self, key: Hashable) -> QuickerWay:
+        """The ways of runs with this ``key``, as `better_relayed` takes them.  Local."""
+        return self._ways.keep(key)
+
+    def bases(self) -> np.ndarray:
+        """The addresses of all members' segments.  Local."""
+        return np.array([self._arena.base_of(process) for process in self.comm.processes])
 
     def note_end(self) -> None:
         self._ways.end()
@@ -161,7 +177,7 @@ class MemoryMeeting(LineMeeting):
 
         Local; the same on all members.
         """
-        return n_bytes > _PACKED
+        return n_bytes > (min(_PACKED, _PACKED_IF_LATE) if self.is_late else _PACKED)
 
     def fetches(self) -> bool:
         """Whether all members can relay, and copy from one another's memory by the system.  Collective at first."""
@@ -219,7 +235,7 @@ class MemoryMeeting(LineMeeting):
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         offset, flags = super()._location_of(x, in_place)
-        if offset < 0 and x.nbytes > _PACKED and x.flags.c_contiguous and self._processes != []:
+        if offset < 0 and self.may_fetch(x.nbytes) and x.flags.c_contiguous and self._processes != []:
             self._strides[0], self._strides[1:] = kernels.address_of(x), 0
             flags = at.STRIDED | at.OUTSIDE
         return offset, flags

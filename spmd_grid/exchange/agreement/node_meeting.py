@@ -154,7 +154,7 @@ class NodeMeeting(Meeting):
         seconds = self._distance.ask(*self._free_memory())
         self.is_far, self.streams = self._distance.is_far, self._distance.streams
         self.is_late = self._distance.is_late
-        self.state[at.IS_FAR], self.state[at.STREAMS] = self.is_far, self.streams
+        self.state[[at.IS_FAR, at.IS_LATE, at.STREAMS]] = self.is_far, self.is_late, self.streams
         return seconds
 
     def _free_memory(self) -> tuple[int, int]:

@@ -10,9 +10,12 @@ import numpy as np
 
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["TRIED_AGAIN_AFTER", "TRIES", "WATCHED", "QuickerWay", "QuickerWays"]
+__all__ = ["IN_A_ROW", "TRIED", "TRIED_AGAIN_AFTER", "WATCHED", "QuickerWay", "QuickerWays"]
 
-TRIES = 3  # of each way, of which the quickest counts: others may have waited for a late member
+# Runs in a row by one way, of which the first finds the caches as the other way has left them, and does not count.  Of
+# the others the quickest counts: some may have waited for a late member.
+IN_A_ROW = 3
+TRIED = 4 * IN_A_ROW  # runs by which both ways are tried, in turns
 WATCHED = 16  # runs after which members compare their times with those before
 TRIED_AGAIN_AFTER = 256  # runs, since virtual processors move
 
@@ -24,16 +27,22 @@ _MOST_KEPT = 256
 class QuickerWay:
     """Chooses one of two ways for each run, alike on all members: by turns at first, then the quicker one.
 
+    A run that is tried takes from the end of the one before it to its own end: lines that others have read are slow to
+    write again, so a run's way decides in part how long the program takes before the next one.  ``outside``: what runs
+    of other keys take in between does not count.
+
     Both are tried again after a number of runs, and as soon as the times of the way that is taken have changed.
     ``words`` has the numbers by which compiled code makes and times runs in between, and counts them
     (kernels/protocol/loop_run.py): see WAYS_* in kernels/protocol/slots.py.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outside: Outside | None = None) -> None:
         self.words = np.zeros(at.WAYS_WORDS, np.int64)
+        self._outside = outside or Outside()
         self._least = self.words[at.WAYS_LEAST : at.WAYS_LEAST + 2]
         self._usual = 0  # nanoseconds of the slowest member's quickest run of the way that is taken, when first watched
-        self._began = 0
+        self._began = self._ended = 0
+        self._between = 0  # nanoseconds from the end of the run before, if the one that begins is tried; or no time
 
     def begin(self, most: Callable[[int], int]) -> int:
         """The way of the run that begins, 0 or 1.  Collective over the members.
@@ -42,25 +51,28 @@ class QuickerWay:
         """
         words = self.words
         runs, way = int(words[at.WAYS_RUNS]) % TRIED_AGAIN_AFTER, int(words[at.WAYS_WAY])
-        after_tries = runs - 2 * TRIES
+        after_tries = runs - TRIED
         if after_tries == 0:
             way = self._choose(most)
         elif after_tries > 0 and after_tries % WATCHED == 0 and self._has_changed(most, way):
             runs = 0
         if runs == 0:
             self._forget_times()
-        if runs < 2 * TRIES:
-            way = runs % 2
+        if runs < TRIED:
+            way = runs // IN_A_ROW % 2
         words[at.WAYS_RUNS], words[at.WAYS_WAY] = runs + 1, way
-        watched = runs - (runs - 2 * TRIES) % WATCHED + WATCHED
-        words[at.WAYS_UNTIL] = 0 if runs < 2 * TRIES else min(watched, TRIED_AGAIN_AFTER)
-        self._began = perf_counter_ns()
+        watched = runs - (runs - TRIED) % WATCHED + WATCHED
+        words[at.WAYS_UNTIL] = 0 if runs < TRIED else min(watched, TRIED_AGAIN_AFTER)
+        self._began, self._between = perf_counter_ns(), 0
+        if runs < TRIED:
+            self._between = self._outside.now(self._began) - self._ended if runs % IN_A_ROW else _NEVER
         return way
 
     def end(self) -> None:
         """Note the time of the run that ends.  Local."""
-        way = self.words[at.WAYS_WAY]
-        self._least[way] = min(self._least[way], perf_counter_ns() - self._began)
+        way, now = self.words[at.WAYS_WAY], perf_counter_ns()
+        self._least[way] = min(self._least[way], self._between + now - self._began)
+        self._ended = self._outside.pass_over(self._began, now)
 
     def begin_anew(self) -> None:
         """Leave the next runs to Python, which tries both ways as at first.  Local; alike on all members."""
@@ -83,6 +95,22 @@ class QuickerWay:
         self._least[:] = _NEVER
 
 
+class Outside:
+    """The time outside of the runs of a group's ways, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self._within = 0
+
+    def now(self, now: int) -> int:
+        """The time outside until ``now``."""
+        return now - self._within
+
+    def pass_over(self, began: int, ended: int) -> int:
+        """Note a run; the time outside until its end."""
+        self._within += ended - began
+        return ended - self._within
+
+
 class QuickerWays:
     """A `QuickerWay` for each key; all members use the same keys, one after the other.
 
@@ -94,6 +122,7 @@ class QuickerWays:
         self._ways: dict[Hashable, QuickerWay] = {}
         self._held: WeakValueDictionary[Hashable, QuickerWay] = WeakValueDictionary()
         self._tried: QuickerWay | None = None
+        self._outside = Outside()
 
     def begin(self, key: Hashable, most: Callable[[int], int]) -> int:
         """The way of the run that begins, as `QuickerWay.begin`.  Collective."""
@@ -103,9 +132,13 @@ class QuickerWays:
                 for forgotten in self._ways.values():
                     forgotten.begin_anew()
                 self._ways.clear()
-            tried = self._ways[key] = self._held[key] = self._held.get(key) or QuickerWay()
+            tried = self._ways[key] = self.keep(key)
         self._tried = tried
         return tried.begin(most)
+
+    def keep(self, key: Hashable) -> QuickerWay:
+        """The ways of runs with this key, of which there need not have been any yet.  Local; the caller keeps it."""
+        return self._held.setdefault(key, QuickerWay(self._outside))
 
     def find(self, key: Hashable) -> QuickerWay | None:
         """The ways of runs with this key, if there have been any.  Local."""

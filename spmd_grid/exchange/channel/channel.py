@@ -74,8 +74,7 @@ class Channel:
     ):
         self.comm, self.shape, self.dtypes = comm, tuple(shape), tuple(dtypes)
         self.into_shape = self.shape if into_shape is None else tuple(into_shape)
-        self._read_from = read_from
-        me = comm.rank
+        self._read_from, me = read_from, comm.rank
         self.gives = {member: [c for _, c in group] for member, group in groupby(gives, lambda give: give[0])}
         self.takes = {member: list(group) for member, group in groupby(takes, lambda take: take.member)}
         self.own = self.takes.pop(me, [])
@@ -150,17 +149,20 @@ class Channel:
         """Number of bytes allocated for cells packed for neighbours that see this process's memory."""
         return self.block.held_bytes
 
-    def stage_if_slow(self, seconds: float) -> None:
-        """Makes this process stage in place of lending its arrays, for some time, once landing takes longer.  Local."""
-        reads = any(self._state.is_read_in_place(member) for member in (*self.sources, *self.readers))
-        self._state.watch_landing(seconds if reads else 0)
+    @property
+    def reads(self) -> bool:
+        """Whether this process or a neighbour reads the other's array in place, unless all cells are staged.  Local."""
+        return any(map(self._state.is_read_in_place, (*self.sources, *self.readers)))
+
+    def stage_all(self, stages: bool, tries: bool) -> None:
+        """Sets whether cells are staged that could be read; ``tries``, alike on neighbours: and tries that.  Local."""
+        self._state.stage_all(stages, tries)
 
     def way_to(self, member: int) -> str:
         """Text for users: the way of cells to and from a neighbour.  Local."""
         if member in self.receives or member in self.sends:
             return "by message"
-        is_read = self._state.is_read_in_place(member) and not self._state.stages_all
-        return "by memory, " + ("read in member" if is_read else "staged")
+        return "by memory, " + ("read in member" if self._state.is_read_in_place(member) else "staged")
 
     def traffic(self) -> Traffic:
         """The record of an exchange for traces: neighbours wait for one another, and for no other process."""
@@ -312,10 +314,7 @@ class Channel:
             self.comm.process.retired.append(self)
 
     def close(self) -> bool:
-        """Frees its memory if no exchange is under way and no neighbour reads its block; whether it did.
-
-        Local.
-        """
+        """Frees its memory if no exchange is under way and no neighbour reads its block; whether it did.  Local."""
         if self.phase != at.IDLE:
             return False
         answers = self._state.answers_awaited()

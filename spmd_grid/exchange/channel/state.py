@@ -165,18 +165,15 @@ class ChannelState:
         self.words[self._reader_rows[member] + at.R_STAGED] = stages
 
     def is_read_in_place(self, member: int) -> bool:
-        """Whether either of the two reads the other's array."""
+        """Whether either of the two reads the other's array, except in tries."""
         reads = member in self._source_rows and self.words[self._source_rows[member] + at.S_SEGMENT] >= 0
-        return bool(reads or (member in self._reader_rows and not self.words[self._reader_rows[member] + at.R_STAGED]))
+        lends = member in self._reader_rows and not self.words[self._reader_rows[member] + at.R_STAGED]
+        return bool((reads or lends) and not self.words[at.STAGES_ALL])
 
-    def watch_landing(self, seconds: float) -> None:
-        """Makes this process stage for some time after exchanges whose landing took longer; 0: never."""
-        self.words[at.SLOW_LANDING] = round(1e9 * seconds)
-
-    @property
-    def stages_all(self) -> bool:
-        """Whether the next exchange stages all cells, since reading in place was slow."""
-        return bool(self.epoch + 1 < self.words[at.STAGED_UNTIL])
+    def stage_all(self, stages: bool, tries: bool) -> None:
+        """Stages cells, or lends them, from the next exchange on; ``tries``: tries both ways now and then."""
+        self.words[at.STAGES_ALL], self.words[at.TRIED_FROM] = stages, (self.epoch + 1) * tries
+        self.words[at.TRY_LEAST : at.TRY_LEAST + 4] = at.NO_TIME
 
     def staged_by(self, member: int) -> int | None:
         """Address of the cells that a member has staged in the last exchange; None where it is no source."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from spmd_grid.exchange.channel.channel import Channel
+from spmd_grid.exchange.paths import STAGED
 from spmd_grid.grid.cells import Cells
 from spmd_grid.halo.geometry.pattern import HaloPattern
 from spmd_grid.halo.plan.halo_plan import HaloPlan
@@ -43,7 +44,7 @@ def describe(plan: HaloPlan) -> str:
         f"  messages per update: {len(channel.sends)}; neighbours that copy from"
         f" this process's memory: {len(channel.readers)}"
     )
-    ways = [channel.mode] * bool(channel.readers or channel.sources)
+    ways = [channel.mode if channel.reads else STAGED] * bool(channel.readers or channel.sources)
     ways += [channel.message_mode] * bool(channel.receives or channel.sends)
     if plan.trial:
         times = ", ".join(f"{way} {1e6 * seconds:.1f}" for way, seconds in plan.trial.items())

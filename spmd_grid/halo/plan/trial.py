@@ -1,8 +1,8 @@
 """The trial of the ways between neighbours when a plan is made, since machines and MPI libraries differ.
 
 A time loop rewrites the faces before every update, so the trial does that too, and times it: a face that neighbours
-have read is slow to write, which staging avoids.  Processors may move apart later: exchanges stage where arrays are
-read in place and that takes longer than an update with staging did.
+have read is slow to write, which staging avoids.  It knows neither what else the program does nor where its arrays lie.
+So where it finds both ways about as quick, updates try them too, now and then (kernels/protocol/course.py).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = ["try_ways"]
 MEMORY_WAYS, MESSAGE_WAYS = (BY_SIZE, READ, STAGED), (PACKED, STRAIGHT)
 _ROUNDS, _IN_A_ROW = 7, 3
 _CLEARLY = 0.9
+_CLOSE = 2.0  # reading that takes at most this many times as long as staging may be quicker in a program
 
 
 def try_ways(channel: Channel) -> dict[str, float]:
@@ -31,17 +32,32 @@ def try_ways(channel: Channel) -> dict[str, float]:
 
     Collective over the channel's group.  The result is the same on all members: the time of the slowest process.
     """
-    uses = bool(channel.sources or channel.readers), bool(channel.receives or channel.sends)
+    uses = bool(channel.sources or channel.readers), bool(channel.receives or channel.sends), channel.reads
     used_by = [pickle.loads(text) for text in swap_texts(channel.comm, pickle.dumps(uses))]
+    in_memory, by_messages, reads = map(any, zip(*used_by, strict=True))
     seconds: dict[str, float] = {}
-    for ways, needed in zip((MEMORY_WAYS, MESSAGE_WAYS), map(any, zip(*used_by, strict=True)), strict=True):
-        if needed:
-            found = _seconds_of(channel, ways)
-            best = min(found, key=found.__getitem__)
-            channel.choose(best if found[best] < _CLEARLY * found[ways[0]] else ways[0])
-            seconds |= found
-    channel.stage_if_slow(seconds.get(STAGED, 0))
+    if in_memory:
+        seconds |= _seconds_of(channel, MEMORY_WAYS)
+        _choose_in_memory(channel, seconds, reads)
+    if by_messages:
+        seconds |= _seconds_of(channel, MESSAGE_WAYS)
+        channel.choose(_quickest(seconds, MESSAGE_WAYS))
     return seconds
+
+
+def _quickest(seconds: dict[str, float], ways: tuple[str, ...]) -> str:
+    best = min(ways, key=seconds.__getitem__)
+    return best if seconds[best] < _CLEARLY * seconds[ways[0]] else ways[0]
+
+
+def _choose_in_memory(channel: Channel, seconds: dict[str, float], reads_by_size: bool) -> None:
+    """Local, alike on all members.  ``reads_by_size``: whether any of them reads an array in place by size."""
+    best = _quickest(seconds, MEMORY_WAYS)
+    reading = _quickest(seconds, (BY_SIZE, READ)) if reads_by_size else READ
+    stages = best == STAGED or (best == BY_SIZE and not reads_by_size)
+    tries = seconds[reading] < _CLOSE * seconds[STAGED]
+    channel.choose(reading if tries else best)
+    channel.stage_all(stages and tries, tries)
 
 
 def _seconds_of(channel: Channel, ways: tuple[str, ...]) -> dict[str, float]:

@@ -10,8 +10,8 @@ next post, or, if it reads nothing from it, waits for its ``done``.  A process w
 ``done`` before it returns.
 
 Whether its arrays are read in place is each process's own choice, exchange by exchange: it posts where they lie, or
-that they are staged.  Processors may move apart, and reading then takes several times as long as staging.  A process
-whose own reading was slow (SLOW_LANDING) concludes that its neighbours read as slowly from it, and stages for a while.
+that they are staged.  Which is quicker depends on the processors, on what the caches hold, and on what the program does
+with its arrays in between.  So now and then all try both ways in the same exchanges, and each keeps the quicker one.
 
 *Messages*, by persistent requests; the functions that start and test them are called by address: those of MPI, or of
 the simulation.
@@ -61,6 +61,36 @@ def _write_text(source: int, target: int) -> None:
 
 
 @inner
+def _stages(state: int, epoch: int) -> int:
+    """Whether this process stages all cells in the exchange that begins: both ways by turns in tries, else the quicker.
+
+    An exchange takes until the next one begins: lines that neighbours have read are slow to write again.  Of each block
+    of tries the first one finds the caches as the other way has left them, and does not count.
+    """
+    usual, first = load(state, at.STAGES_ALL), load(state, at.TRIED_FROM)
+    if not first or epoch < first:
+        return usual
+    clock, turn = state + 8 * at.TRY_CLOCK, epoch - first
+    read_clock(clock)
+    now = nanoseconds(clock)
+    if turn and (turn - 1) % at.TRY_BLOCK:
+        took, least = now - load(clock, 2), at.TRY_LEAST + 2 * ((turn - 1) // at.TRY_BLOCK & 1)
+        store(state, least + 1, min(load(state, least + 1), max(load(state, least), took)))
+        store(state, least, min(load(state, least), took))
+    store(clock, 2, now)
+    if turn < at.TRY_BLOCK * at.TRY_BLOCKS:
+        return turn // at.TRY_BLOCK & 1
+    kept, other = load(state, at.TRY_LEAST + 2 * usual + 1), load(state, at.TRY_LEAST + 2 * (1 - usual) + 1)
+    if other < kept - kept // at.CLEARLY:
+        usual = 1 - usual
+        store(state, at.STAGES_ALL, usual)
+    for i in range(4):
+        store(state, at.TRY_LEAST + i, at.NO_TIME)
+    store(state, at.TRIED_FROM, epoch + at.TRY_PAUSE)
+    return usual
+
+
+@inner
 def _begin(state: int, call_: int) -> int:
     """Start an exchange: start receives, stage or lend cells and post them, pack messages and start them."""
     if load(load(state, at.GATE), 0):
@@ -84,7 +114,7 @@ def _begin(state: int, call_: int) -> int:
         if not start_all(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)):
             return at.ENDED
 
-    lends, stages = 0, epoch < load(state, at.STAGED_UNTIL)
+    lends, stages = 0, _stages(state, epoch)
     if load(state, at.N_READERS):
         staging = load(state, at.STAGING) + odd * load(state, at.STAGING_BYTES)
         if not refused:
@@ -215,21 +245,6 @@ def _land(state: int) -> None:
 
 
 @inner
-def _land_by_the_clock(state: int) -> None:
-    """Land, and lend no arrays for a while after slow landings: neighbours that are far away read them as slowly."""
-    clock = state + 8 * at.LANDING_CLOCK
-    read_clock(clock)
-    _land(state)
-    read_clock(clock + 16)
-    if nanoseconds(clock + 16) - nanoseconds(clock) <= load(state, at.SLOW_LANDING):
-        store(state, at.LANDED_SLOWLY, 0)
-        return
-    store(state, at.LANDED_SLOWLY, load(state, at.LANDED_SLOWLY) + 1)
-    if load(state, at.LANDED_SLOWLY) >= at.MOST_SLOW:
-        store(state, at.STAGED_UNTIL, load(state, at.EPOCH) + at.STAGED_FOR)
-
-
-@inner
 def _leave(state: int) -> int:
     """Tell the neighbours that this process has read what they posted."""
     epoch = load(state, at.EPOCH)
@@ -296,10 +311,7 @@ def course(what: int, state: int, call_: int) -> int:
     code = at.FINE
     if what & at.LAND and load(state, at.PHASE) == at.ARRIVED:
         if is_unchanged(state, load(state, at.CALL)):
-            if load(state, at.SLOW_LANDING):
-                _land_by_the_clock(state)
-            else:
-                _land(state)
+            _land(state)
         else:
             store(state, at.MISSED, load(state, at.EPOCH))
             code = at.MOVED

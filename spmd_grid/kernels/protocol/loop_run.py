@@ -10,13 +10,13 @@ another member has posted anything but the header that is known, Python goes on 
 where a run that is not ``patient``, since it has the interpreter's lock, would wait for long.
 
 Larger arrays are relayed after the meeting, in which nothing but headers is posted then.  Some are not relayed if all
-can be read where they lie: a member whose array can be read leaves these operations to Python, and one without an array
-goes on in Python where the others have posted readable ones.  In the long waits of a relay Python's other threads run,
-which find the token of the gate taken.
+can be read where they lie, as members post: then each copies from there (``copy/fetching.py``), or leaves it to Python.
+In the long waits of a relay Python's other threads run, which find the token of the gate taken.
 
 Where runs of large arrays outside the node's memory have *ways*, each member posts the address of its array, and all
-relay, or all have the system copy from there (``copy/fetching.py``), as they have found out in Python's runs.  All
-count these runs alike, and no others: where a member has posted neither an address nor a readable array, all relay.
+relay, or all have the system copy from there, as they have found out in Python's runs.  All count these runs alike, and
+no others: where a member has posted neither an address nor a readable array, all relay.  So it is with runs of arrays
+that all can be read, where processors are far apart or words are slow: all relay, or all read.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ _HEADER_WORDS = at.FRAME_WORDS // 2
 
 
 @inner
-def _post(run: int, state: int, x: int, epoch: int, told: int) -> None:
+def _post(run: int, state: int, x: int, epoch: int, told: int, lent: int) -> None:
     """Post the key, the array at ``x`` and, unless the line holds it, what members in Python's run read.
 
-    ``told``: the address of an array that lies outside the segment, if others may want it.
+    ``told``: the address of an array that lies outside the segment, if others may want it; ``lent``: the offset in it
+    of an array that others may read there, or -1.
     """
     odd = epoch & 1
     turn = odd * load(state, at.LINE_BYTES)
@@ -56,12 +57,13 @@ def _post(run: int, state: int, x: int, epoch: int, told: int) -> None:
         offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY if n_bytes else -1
         store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, offset)
         store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, n_bytes * at.BODY_BYTES)
-        if told:
-            for i in range(at.LOCATION_STRIDES, at.LOCATION_WORDS):
-                store(line + at.LINE_LOCATION, i, 0)
+        for i in range(at.LOCATION_STRIDES, at.LOCATION_WORDS):
+            store(line + at.LINE_LOCATION, i, 0)
         store(state, at.HOLDS + odd, key)
-    if load(run, at.RUN_WAYS):
-        store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, at.STRIDED | at.OUTSIDE if told else 0)
+    if load(run, at.RUN_WAYS) or load(run, at.RUN_READ):
+        flags = at.LENT if lent >= 0 else at.STRIDED | at.OUTSIDE if told else 0
+        store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, lent)
+        store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, flags)
         store(line + at.LINE_LOCATION, at.LOCATION_STRIDES, told)
     if 0 < n_bytes <= at.SHORT_BYTES:
         move(x, line + at.LINE_SHORT, n_bytes)
@@ -95,24 +97,44 @@ def _array_in(line: int, run: int, member: int) -> int:
 @inner
 def _depends(run: int, state: int) -> int:
     """The words at RUN_UNLESS_READ, where it depends on the arrays' memory whether they are relayed; else 0."""
-    return 0 if load(run, at.RUN_IF_FAR) and load(state, at.IS_FAR) else load(run, at.RUN_UNLESS_READ)
+    if load(state, at.IS_FAR):
+        always = load(run, at.RUN_IF_FAR)
+    else:
+        always = load(run, at.RUN_IF_NEAR) and not load(state, at.IS_LATE)
+    return 0 if always else load(run, at.RUN_UNLESS_READ)
 
 
 @inner
 def _asks_now(run: int, state: int) -> bool:
-    """Whether members measure how far apart they are, which Python does, before the relay that comes next."""
-    asks = load(state, at.ASKS)
-    return load(run, at.RUN_RELAY) != 0 and asks != 0 and (load(state, at.RELAYS) + 1) % at.RELAYS_ASK == 0
+    """Whether members measure how far apart they are, which Python does, before the relay that they consider next."""
+    asks, relays = load(state, at.ASKS), load(run, at.RUN_RELAY) or load(run, at.RUN_READ)
+    return relays != 0 and asks != 0 and (load(state, at.RELAYS) + 1) % at.RELAYS_ASK == 0
+
+
+@inner
+def _read_ways(run: int, state: int) -> int:
+    """The words by which arrays that all can be read are relayed or read; 0: they are read."""
+    return load(run, at.RUN_READ_WAYS) if load(state, at.IS_FAR) or load(state, at.IS_LATE) else 0
+
+
+@inner
+def _may_read(run: int, state: int) -> bool:
+    """Whether this run moves arrays that all can be read, and Python does not try now what is quicker."""
+    ways = _read_ways(run, state)
+    is_known = not ways or load(ways, at.WAYS_RUNS) < load(ways, at.WAYS_UNTIL)
+    can = not ways or load(ways, at.WAYS_WAY) or load(run, at.RUN_RELAY)
+    return load(run, at.RUN_READ) != 0 and is_known and can != 0 and not _asks_now(run, state)
 
 
 @inner
 def _meet(run: int, state: int, x: int, patient: bool) -> int:
-    """Meet the other members, and note where the arrays of all lie: FINE, BY_WAYS, BY_PYTHON, OTHERS or ENDED."""
+    """Meet the others, and note where the arrays of all lie: FINE, BY_WAYS, BY_READING, BY_PYTHON, OTHERS or ENDED."""
     epoch, asks, ways = load(state, at.EPOCH) + 1, load(state, at.ASKS), load(run, at.RUN_WAYS)
     depends, rank = _depends(run, state), load(state, at.MEMBER)
     has_array = load(run, at.RUN_UNLESS_READ) and load(load(run, at.RUN_UNLESS_READ), rank)
     is_read = has_array and 0 <= x - load(run, at.RUN_SEGMENT) < load(run, at.RUN_SEGMENT_BYTES)
-    if depends and is_read:
+    lends = depends and is_read
+    if lends and not _may_read(run, state):
         return at.BY_PYTHON
     if not load(load(run, at.RUN_TOKENS), 0) or (asks and epoch % asks == 0):
         return at.BY_PYTHON
@@ -124,11 +146,11 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
     if not way and _asks_now(run, state):
         return at.BY_PYTHON
     store(state, at.EPOCH, epoch)
-    _post(run, state, x, epoch, x if ways and has_array and not is_read else 0)
+    told = x if ways and has_array and not is_read else 0
+    _post(run, state, x, epoch, told, x - load(run, at.RUN_SEGMENT) if lends else -1)
     if not announce(state):
         return at.ENDED
-    turn, outside = (epoch & 1) * load(state, at.LINE_BYTES), depends and load(depends, rank)
-    rows, shift = load(run, at.RUN_ROWS), load(run, at.RUN_SHIFT)
+    turn, rows, shift = (epoch & 1) * load(state, at.LINE_BYTES), load(run, at.RUN_ROWS), load(run, at.RUN_SHIFT)
     for i in range(load(state, at.MEMBERS)):
         array = x
         if i != rank:
@@ -143,36 +165,44 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
             array = _array_in(line, run, i)
             if not array:
                 return at.OTHERS
-            if depends and load(depends, i) and load(line + at.LINE_LOCATION, at.LOCATION_OFFSET) < 0:
-                outside = 1
         store(rows, i, array + shift)
-    if ways:
-        return _by_ways(run, state, x, turn, is_read)
-    return at.OTHERS if depends and not outside else at.FINE
+    if depends or ways:
+        return _by_ways(run, state, x, turn, told, lends)
+    return at.FINE
 
 
 @inner
-def _by_ways(run: int, state: int, x: int, turn: int, is_read: int) -> int:
-    """Whether members run it as they have found to be quicker, and note the addresses of their arrays: as `_meet`.
+def _by_ways(run: int, state: int, x: int, turn: int, told: int, lends: int) -> int:
+    """How members run it, by where the arrays of all lie, and note the addresses of these: as `_meet`.
 
-    FINE: they relay.  ``is_read``: this member's array is readable, but was not posted so.
+    FINE: they relay.  ``told``, ``lends``: whether this member has posted an address, or a readable array.
     """
-    hides, lends = is_read != 0, False
-    sources, members = load(load(run, at.RUN_FETCH), at.FETCH_SOURCES), load(run, at.RUN_UNLESS_READ)
-    rank = load(state, at.MEMBER)
+    members, rank, bases = load(run, at.RUN_UNLESS_READ), load(state, at.MEMBER), load(run, at.RUN_BASES)
+    fetch, read, strided = load(run, at.RUN_FETCH), load(run, at.RUN_READ), False
+    outside, lent = told != 0, lends != 0
+    hides = load(members, rank) != 0 and not outside and not lent
     for i in range(load(state, at.MEMBERS)):
         if load(members, i) and i != rank:
             location = load(state, at.BLOCKS + i) + turn + at.LINE_LOCATION
-            if load(location, at.LOCATION_FLAGS) & at.OUTSIDE:
-                store(sources, i, load(location, at.LOCATION_STRIDES))
-            elif load(location, at.LOCATION_OFFSET) < 0:
+            flags, offset = load(location, at.LOCATION_FLAGS), load(location, at.LOCATION_OFFSET)
+            if flags & at.OUTSIDE and fetch:
+                store(load(fetch, at.FETCH_SOURCES), i, load(location, at.LOCATION_STRIDES))
+                outside = True
+            elif offset < 0:
                 hides = True
             else:
-                lends = True
-    store(sources, rank, x)
+                lent, strided = True, strided or flags & at.STRIDED != 0
+                if read:
+                    store(load(read, at.FETCH_SOURCES), i, load(bases, i) + offset)
     if hides:
-        return at.OTHERS if not load(run, at.RUN_RELAY) or _asks_now(run, state) else at.FINE
-    return at.OTHERS if lends else at.BY_WAYS
+        return at.FINE if load(run, at.RUN_RELAY) and not _asks_now(run, state) else at.OTHERS
+    if outside:
+        store(load(fetch, at.FETCH_SOURCES), rank, x)
+        return at.OTHERS if lent else at.BY_WAYS
+    if strided or not _depends(run, state) or not _may_read(run, state):
+        return at.OTHERS
+    store(load(read, at.FETCH_SOURCES), rank, x)
+    return at.BY_READING
 
 
 @inner
@@ -202,24 +232,30 @@ def _relay(run: int, state: int, x: int, out: int, patient: bool) -> int:
 
 
 @inner
-def _run_by_ways(run: int, state: int, x: int, out: int, patient: bool) -> int:
-    """Relay or fetch, as members have found to be quicker, and note the time: FINE or CUT; or OTHERS, uncounted."""
-    ways = load(run, at.RUN_WAYS)
-    clock, way = ways + 8 * at.WAYS_CLOCK, load(ways, at.WAYS_WAY)
-    read_clock(clock)
-    began = nanoseconds(clock)
+def _run_by_ways(run: int, state: int, x: int, out: int, patient: bool, ways: int, program: int) -> int:
+    """Relay, or run the fetch's ``program``, as ``ways`` say, and note the time: FINE or CUT; or OTHERS, uncounted.
+
+    ``ways``: 0 if arrays are read, and nothing is noted.
+    """
+    clock, way, began = ways + 8 * at.WAYS_CLOCK, 1, 0
+    if ways:
+        way = load(ways, at.WAYS_WAY)
+        read_clock(clock)
+        began = nanoseconds(clock)
     if way:
+        if program == load(run, at.RUN_READ):
+            store(state, at.RELAYS, load(state, at.RELAYS) + 1)  # as one that members have considered
         latch = 0 if patient else load(run, at.RUN_LATCH)
         store(state, at.LATCH, latch)
-        code = call(load(run, at.RUN_FETCH_COURSE), load(run, at.RUN_FETCH), out, latch)
+        code = call(load(run, at.RUN_FETCH_COURSE), program, out, latch)
         store(state, at.LATCH, 0)
         if code == at.UNREAD:  # Python finds the reason
-            store(load(run, at.RUN_FETCH), at.FETCH_DONE, 0)
+            store(program, at.FETCH_DONE, 0)
             return at.OTHERS
         code = at.FINE if code == at.FINE else at.CUT
     else:
         code = _relay(run, state, x, out, patient)
-    if code == at.FINE:
+    if code == at.FINE and ways:
         read_clock(clock)
         store(ways, at.WAYS_LEAST + way, min(load(ways, at.WAYS_LEAST + way), nanoseconds(clock) - began))
         store(ways, at.WAYS_RUNS, load(ways, at.WAYS_RUNS) + 1)
@@ -291,7 +327,9 @@ def run_once(run: int, x: int, out: int, patient: bool) -> int:
     else:
         code = _meet(run, state, x, patient)
     if code == at.BY_WAYS:
-        code = _run_by_ways(run, state, x, out, patient)
+        code = _run_by_ways(run, state, x, out, patient, load(run, at.RUN_WAYS), load(run, at.RUN_FETCH))
+    elif code == at.BY_READING:
+        code = _run_by_ways(run, state, x, out, patient, _read_ways(run, state), load(run, at.RUN_READ))
     elif code == at.FINE and not load(run, at.RUN_AHEAD):
         if load(run, at.RUN_RELAY):
             code = _relay(run, state, x, out, patient)

@@ -29,10 +29,7 @@ LINES = 11  # address of this process's two lines, in which it posts even and od
 LINE_BYTES = 12
 STAGING = 13  # address of this process's staging for even exchanges
 STAGING_BYTES = 14  # from there to the staging for odd ones
-N_SOURCES, SOURCES = (
-    15,
-    16,
-)  # neighbours whose memory this process reads: their number, and the first word of their rows
+N_SOURCES, SOURCES = 15, 16  # neighbours whose memory this process reads: number, and the first word of their rows
 N_READERS, READERS = 17, 18  # neighbours that read this process's memory
 N_RECEIVES, RECEIVES = 19, 20  # neighbours that send messages
 N_SENDS, SENDS = 21, 22  # neighbours that receive messages
@@ -40,11 +37,7 @@ OWN, N_OWN = 23, 24  # rows of the table that copy from this process's own array
 FILL, N_FILL = 25, 26  # rows that copy from the constants
 CONSTANTS = 27  # address of the constants
 START_MESSAGES, TEST_MESSAGES = 28, 29  # addresses of MPI_Startall and MPI_Testall, or of the simulation's
-REQUESTS_IN, REQUESTS_OUT, REQUESTS_SHORT = (
-    30,
-    31,
-    32,
-)  # addresses of request handles: receives, sends, sends of heads only
+REQUESTS_IN, REQUESTS_OUT, REQUESTS_SHORT = 30, 31, 32  # addresses of handles: receives, sends, sends of heads only
 COUNT_IN, COUNT_OUT, COUNT_SHORT = 33, 34, 35  # number of handles
 STATUSES, FLAG = 36, 37  # addresses for the results of MPI_Testall
 ON_WAIT, ON_POST = 38, 39  # functions to call in a long wait, and after each post (0: none)
@@ -70,17 +63,18 @@ LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has 
 STREAMS = LATCH + 1  # whether cells are staged past the caches
 CARRIER = STREAMS + 1  # address of what this process carries between nodes while it waits (carrying.py); 0: nothing
 SLEEPS = CARRIER + 1  # address of the longest sleep in waits for words, as the system takes it; 0: waits do not sleep
-SLOW_LANDING = SLEEPS + 1  # nanoseconds of landing from which on neighbours' arrays are slow to read; 0: not timed
-LANDED_SLOWLY = SLOW_LANDING + 1  # exchanges in a row that landed as slowly
-STAGED_UNTIL = LANDED_SLOWLY + 1  # the exchange from which on arrays are lent again
-LANDING_CLOCK = STAGED_UNTIL + 1  # when landing began and ended, two words each
-LANDS_STREAMING = LANDING_CLOCK + 4  # whether cells are copied into arrays past the caches; 0: by the size of each copy
+TRIED_FROM = SLEEPS + 1  # the exchange from which on both ways are tried, to lend arrays and to stage; 0: never
+STAGES_ALL = TRIED_FROM + 1  # whether cells are staged, except in tries, although neighbours could read them in place
+TRY_CLOCK = STAGES_ALL + 1  # two words for the time, and one for when the exchange before began, in nanoseconds
+TRY_LEAST = TRY_CLOCK + 3  # nanoseconds of the two quickest exchanges of each way in these tries
+LANDS_STREAMING = TRY_LEAST + 4  # whether cells are copied into arrays past the caches; 0: by the size of each copy
 HEADER_WORDS = LANDS_STREAMING + 1
 MOST_SLEEPS = 2  # before a call of ON_WAIT
 SLEEPERS = 56  # bytes from a word that others wait for in meetings to the number of those that sleep meanwhile
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
-MOST_SLOW, STAGED_FOR = 3, 256  # slow landings in a row after which arrays are not lent, and for how many exchanges
+TRY_BLOCK, TRY_BLOCKS, TRY_PAUSE = 4, 4, 512  # exchanges in a row by one way, such blocks, and from tries to the next
+NO_TIME, CLEARLY = 1 << 62, 20  # the other way is taken if it saves more than this part of the time
 
 # -- a source: a neighbour whose memory this process reads ---------------------------------------------------------
 SOURCE_WORDS = 8
@@ -136,7 +130,8 @@ SPANS = RELAYS + 1  # whether its group spans nodes: frames then have arrays of 
 RAN_AHEAD = SPANS + 1  # a digest of this process's runs that did not meet (kernels/ahead); 0: none so far
 DIFFERS = RAN_AHEAD + 1  # whether a member has posted another digest
 IS_FAR = DIFFERS + 1  # whether arrays are quicker relayed than read where they lie
-BLOCKS = IS_FAR + 1  # addresses of the members' blocks; of members on other nodes, of what mirrors them here
+IS_LATE = IS_FAR + 1  # whether words are slow all the same, so that members try both
+BLOCKS = IS_LATE + 1  # addresses of the members' blocks; of members on other nodes, of what mirrors them here
 LINE_KEY = 1  # word of a line: the key of the run that a compiled loop posted, else 0; SHORT if LINE_SHORT is filled
 LINE_SHORT, SHORT_BYTES = 16, 40  # bytes from the start of a line: a second copy of a short array, beside the number
 SHORT = 1  # keys are even
@@ -223,7 +218,10 @@ RUN_SEGMENT, RUN_SEGMENT_BYTES = RUN_IF_FAR + 1, RUN_IF_FAR + 2  # where others 
 RUN_AHEAD = RUN_SEGMENT_BYTES + 1  # address of the program of a run that does not meet (kernels/ahead); 0: it meets
 RUN_WAYS = RUN_AHEAD + 1  # address of the words by which runs are relayed or fetched; 0: they are not fetched
 RUN_FETCH, RUN_FETCH_COURSE = RUN_WAYS + 1, RUN_WAYS + 2  # addresses of the fetch's program and of the compiled fetch
-RUN_WORDS = RUN_FETCH_COURSE + 1
+RUN_READ = RUN_FETCH_COURSE + 1  # address of a fetch's program of arrays that all can be read; 0: Python reads them
+RUN_BASES, RUN_READ_WAYS = RUN_READ + 1, RUN_READ + 2  # addresses of words: the members' segments; relayed or read
+RUN_IF_NEAR = RUN_READ + 3  # whether arrays are relayed all the same where words are quick
+RUN_WORDS = RUN_IF_NEAR + 1
 BY_PYTHON = 8  # outcome: nothing has begun; Python runs the plan
 OTHERS = 9  # outcome: some members are not in this run; Python goes on from the meeting, which IN_USE keeps for it
 CUT = 10  # outcome: a relay was given up, whose meeting remains IN_USE
@@ -321,14 +319,14 @@ FETCH_IS_LONG = 10  # whether other threads of Python run meanwhile
 FETCH_WORDS = 11
 UNREAD = 13  # outcome: a call did not copy all its bytes
 
-# -- the quicker of two ways, of which 0 is a relay and 1 a fetch (see quicker_way.py) ---------------------------------
+# -- the quicker of two ways, of which 0 is a relay and 1 a fetch, or a read (see quicker_way.py) ----------------------
 WAYS_RUNS = 0  # runs so far, since both were tried
 WAYS_UNTIL = 1  # the next run that Python makes: compiled code makes those before it
 WAYS_WAY = 2
 WAYS_LEAST = 3  # nanoseconds of the quickest run of each way lately
 WAYS_CLOCK = 5  # words for the time: seconds and nanoseconds
 WAYS_WORDS = 7
-BY_WAYS = 14  # result of a meeting: the members run it as WAYS_WAY says
+BY_WAYS, BY_READING = 14, 15  # results of a meeting: members run it as RUN_WAYS, or as RUN_READ_WAYS, say
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

@@ -124,7 +124,8 @@ class CompiledRun:
         state[at.RUN_BARRED] = kernels.address_of(self.keep(self.gate.barred))
         state[at.RUN_KEY] = 2 * int.from_bytes(blake2b(headers, digest_size=7).digest(), "little") + 2
         state[at.RUN_HEADERS] = kernels.address_of(self.keep(np.frombuffer(headers, np.uint8)))
-        follows = work.relay is not None or work.fetch is not None  # all the work, after a meeting without arrays
+        # All the work, after a meeting without arrays.
+        follows = work.relay is not None or work.fetch is not None or work.read is not None
         state[at.RUN_BYTES] = 0 if x is None or follows else x.nbytes
         state[at.RUN_LATCH] = kernels.address_of(self.keep(self.gate.latch))
         if work.relay is not None:
@@ -132,9 +133,14 @@ class CompiledRun:
         if work.fetch is not None and work.ways is not None:
             state[at.RUN_WAYS] = kernels.address_of(self.keep(work.ways).words)
             state[at.RUN_FETCH], state[at.RUN_FETCH_COURSE] = self.keep(work.fetch).address, kernels.fetch_address
+        if work.read is not None and work.read_ways is not None and work.bases is not None:
+            state[at.RUN_READ], state[at.RUN_FETCH_COURSE] = self.keep(work.read).address, kernels.fetch_address
+            state[at.RUN_READ_WAYS] = kernels.address_of(self.keep(work.read_ways).words)
+            state[at.RUN_BASES] = kernels.address_of(self.keep(work.bases))
         if work.unless_read:
             members = self.keep(np.isin(np.arange(size), work.unless_read).astype(np.int64))
-            state[at.RUN_UNLESS_READ], state[at.RUN_IF_FAR] = kernels.address_of(members), work.if_far
+            state[at.RUN_UNLESS_READ] = kernels.address_of(members)
+            state[at.RUN_IF_FAR], state[at.RUN_IF_NEAR] = work.if_far, work.if_near
             state[[at.RUN_SEGMENT, at.RUN_SEGMENT_BYTES]] = self.call.comm.process.arena.own_segment()
         state[at.RUN_SHIFT] = work.shift
         if work.constant is not None:

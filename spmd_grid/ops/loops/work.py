@@ -37,8 +37,10 @@ class LoopWork(NamedTuple):
     ``copies``: rows of a copy table by member, then those that copy from ``constant``; they copy to the result, or to
     ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes after their
     first.  ``relay``: makes it all after the meeting, for arrays of any size; but not if all arrays of the members that
-    ``unless_read`` lists can be read where they lie, unless processors are far apart and it is taken ``if_far``.
-    ``fetch``: does it instead, in runs that ``ways`` say, where none of them can be read so.
+    ``unless_read`` lists can be read where they lie, unless processors are far apart and it is taken ``if_far``, or
+    words are quick and it is taken ``if_near``.
+    ``fetch``: does it instead, in runs that ``ways`` say, where none of them can be read so; ``read``: where all can,
+    in runs that ``read_ways`` say, at offsets from ``bases``.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
@@ -49,8 +51,12 @@ class LoopWork(NamedTuple):
     relay: RelayProgram | None = None
     unless_read: Sequence[int] = ()
     if_far: bool = False
+    if_near: bool = False
     fetch: FetchProgram | None = None
     ways: QuickerWay | None = None
+    read: FetchProgram | None = None
+    read_ways: QuickerWay | None = None
+    bases: np.ndarray | None = None
 
     @property
     def table(self) -> np.ndarray:

@@ -15,6 +15,7 @@ from spmd_grid.exchange.transfer.fetch import FetchProgram
 from spmd_grid.exchange.transfer.memory_reads import MemoryReads
 from spmd_grid.exchange.transfer.transfer import Receive, Transfer
 from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.copy.tables import ALWAYS
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork
@@ -87,19 +88,32 @@ class FetchedCopies:
         work = LoopWork() if relayed is None else relayed
         return work._replace(fetch=self._program(meeting, into, away), ways=ways, unless_read=has_array)
 
+    def reading(self, into: Shape) -> FetchProgram | None:
+        """The copies that make a result with strides ``into``, of arrays that all can be read where they lie.
+
+        Local.  None where compiled runs do not make them.
+        """
+        meeting = self._call.meeting
+        if not isinstance(meeting, MemoryMeeting) or self._most > MOST_COMPILED:
+            return None
+        return self._program(meeting, into, [0] * self._transfer.size)
+
     def _program(self, meeting: MemoryMeeting, into: Shape, processes: Sequence[int]) -> FetchProgram:
-        """The copies that make a result with strides ``into``, from this member's own array first."""
-        me, size = self._transfer.rank, self._transfer.size
+        """The copies that make a result with strides ``into``, from this member's own array first.
+
+        Large results, past the caches, come in the same order everywhere: one fetch from memory serves all.
+        """
+        size, streams = self._transfer.size, kernels.streams_for(self._n_bytes)
+        first = 0 if streams == ALWAYS and not any(processes) else self._transfer.rank
         rows: list[BoxRow] = []
         reads: list[tuple[int, int, np.ndarray]] = []
-        for receive in sorted(self._transfer.receives, key=lambda receive: (receive.peer - me) % size):
+        for receive in sorted(self._transfer.receives, key=lambda receive: (receive.peer - first) % size):
             row, peer = self._row(receive, into), receive.peer
             if row is not None and processes[peer]:
                 reads.append((peer, processes[peer], _runs_of(row)))
             elif row is not None:
                 rows.append(row._replace(source_base=peer))
-        n_bytes = sum(int(runs[:, 2].sum()) for *_, runs in reads)
-        streams = kernels.streams_for(self._n_bytes)
+        n_bytes = sum(int(runs[:, 2].sum()) for *_, runs in reads) if reads else self._n_bytes
         return FetchProgram(meeting.address, size, rows, MemoryReads(reads), streams, n_bytes > MOST_COMPILED)
 
     def _have_long_runs(self) -> bool:

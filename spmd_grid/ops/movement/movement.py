@@ -198,8 +198,9 @@ class Movement:
         mine = self._arrays.facts[self.comm.rank]
         given = () if mine.shape is None else c_strides(mine.shape, self.dtype.itemsize)
         into = () if self.shape is None else c_strides(self.shape, self.dtype.itemsize)
-        work = self._relayed.loop_work(given, into)
-        return work if self._fetched is None else self._fetched.loop_work(work, into)
+        if self._fetched is None:
+            return self._relayed.loop_work(given, into, None)
+        return self._fetched.loop_work(self._relayed.loop_work(given, into, self._fetched.reading(into)), into)
 
     @property
     def staging_bytes(self) -> int:

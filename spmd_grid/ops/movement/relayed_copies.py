@@ -22,6 +22,7 @@ from spmd_grid.exchange.agreement.relay import (
 )
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.transfer.fetch import FetchProgram
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.kernels import BoxRow
@@ -33,8 +34,8 @@ from spmd_grid.typing import Shape
 
 __all__ = ["RelayedCopies"]
 
-# Between near processors, larger arrays that can be read are faster to read.
-_MOST_IF_NEAR = 1 << 18
+# Between near processors, larger arrays that can be read are faster to read; where words are slow, it is tried.
+_MOST_IF_NEAR, _MOST_IF_LATE = 1 << 18, 1 << 14
 
 Strides = tuple[int, ...]
 
@@ -51,6 +52,7 @@ class RelayedCopies:
         self._most = max(fact.nbytes for fact in facts)
         itemsize = max(self._itemsize(member) for member in range(len(facts)))
         self._fits = call.path is DIRECT and has_areas(call.comm.size, itemsize)
+        self._key = call.fingerprint, self._most
         self._programs: dict[tuple[Strides, Strides], RelayProgram] = {}
 
     def suits(self, readable: bool) -> bool:
@@ -60,8 +62,7 @@ class RelayedCopies:
         """
         if not self._fits:
             return False
-        key = self._call.fingerprint, self._most
-        return self._call.meeting.better_relayed(self._most, readable, _MOST_IF_NEAR, key)
+        return self._call.meeting.better_relayed(self._most, readable, _MOST_IF_NEAR, self._key, _MOST_IF_LATE)
 
     def run(self, x: np.ndarray | None, target: np.ndarray | None) -> None:
         """Move all boxes from ``x`` to ``target``.  Collective."""
@@ -72,16 +73,22 @@ class RelayedCopies:
         key = () if x is None else x.strides, () if target is None else target.strides
         meeting.relay(self._program(rings, *key), x, target)
 
-    def loop_work(self, given: Strides, into: Strides) -> LoopWork | None:
-        """Return what compiled runs do for arrays with such strides, if relays are known.  Local."""
-        meeting = self._call.meeting
+    def loop_work(self, given: Strides, into: Strides, read: FetchProgram | None) -> LoopWork | None:
+        """Return what compiled runs do for arrays with such strides: relay them, if that is known, or ``read`` them.
+
+        Local.  ``read``: for arrays that all can be read.
+        """
+        meeting, members = self._call.meeting, [member for member, fact in enumerate(self._facts) if fact.nbytes]
         if not (self._fits and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
             return None
-        known = meeting.known_relay(self._most, _MOST_IF_NEAR)
+        known = meeting.known_relay(self._most, _MOST_IF_NEAR, _MOST_IF_LATE)
+        reads = LoopWork(read=read, read_ways=meeting.read_ways(self._key), bases=meeting.bases(), unless_read=members)
         if known is None:
-            return None
-        members = [member for member, fact in enumerate(self._facts) if fact.nbytes] if known.depends else ()
-        return LoopWork(relay=self._program(known.rings, given, into), unless_read=members, if_far=known.if_far)
+            return None if read is None else reads
+        relay = self._program(known.rings, given, into)
+        if not known.depends:
+            return LoopWork(relay=relay)
+        return reads._replace(relay=relay, if_far=known.if_far, if_near=known.if_near)
 
     def _program(self, rings: Rings, given: Strides, into: Strides) -> RelayProgram:
         program = self._programs.get((given, into))

@@ -103,7 +103,8 @@ class RelayedFolding:
         if known is None:
             return None
         members = range(self._call.comm.size) if known.depends else ()
-        return LoopWork(relay=self._program_with(known.rings), unless_read=members, if_far=known.if_far)
+        relay = self._program_with(known.rings)
+        return LoopWork(relay=relay, unless_read=members, if_far=known.if_far, if_near=known.if_near)
 
     def _program_with(self, rings: Rings) -> RelayProgram:
         if self._program is None:

@@ -10,7 +10,8 @@ from support.ops.fetching import in_meeting
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement import memory_meeting
-from spmd_grid.exchange.agreement.quicker_way import TRIES, QuickerWay
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.quicker_way import IN_A_ROW, TRIED, QuickerWay
 from spmd_grid.exchange.transfer import memory_reads
 from spmd_grid.exchange.transfer.memory_reads import _row as row_of
 from spmd_grid.ops.calls.shape_rules import cut_box
@@ -67,7 +68,7 @@ def check_all(grid, runs):
 
 
 def fetches_all(monkeypatch):
-    copies, fetches = in_meeting(check_all, monkeypatch, 2 * TRIES)
+    copies, fetches = in_meeting(check_all, monkeypatch, 2 * IN_A_ROW)
     assert bool(copies) == bool(fetches)
 
 
@@ -84,7 +85,7 @@ def check_uneven(grid):
         [40000 * i for i in range(n)],
         [20 + 30000 * i for i in range(n)],
     ):
-        for run in range(2 * TRIES + 1):
+        for run in range(4):
             parts = [np.arange(extent) + 7.0 * i + run for i, extent in enumerate(extents)]
             assert np.array_equal(sg.all_gather(parts[me], grid, [0], 0), np.concatenate(parts))
 
@@ -133,7 +134,7 @@ def compiled_runs(monkeypatch, run, refuses):
     simulated = sg.init_grid((-1,)).group((0,)).shares_objects
     if fetches and not refuses and not simulated:
         # Python makes most of the others where processes share a core: compiled code waits for long in loops alone.
-        assert TRIES < copies < 4 * STEPS + STEPS // 2
+        assert TRIED // 2 < copies < 4 * STEPS + STEPS // 2
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -141,6 +142,28 @@ def compiled_runs(monkeypatch, run, refuses):
 def test_compiled_runs(spmd, monkeypatch, n, refuses):
     for run in (in_loop, in_loop_holding):
         spmd(n, compiled_runs, monkeypatch, run, refuses)
+
+
+def where_words_are_slow(monkeypatch):
+    """Arrays that are packed elsewhere: tried where words are slow, until they are quick again."""
+    runs = []
+
+    def check(grid):
+        meeting, parts = meeting_of(grid.group((0,))), np.arange(2.0 * 90000 * grid.size).reshape(grid.size, -1)
+        monkeypatch.setattr(memory_meeting, "_PACKED", 1 << 24)
+        for late in (True, False):
+            meeting.ask_distance, meeting.is_far, meeting.is_late = lambda: None, False, late
+            for run in range(TRIED):
+                assert np.array_equal(sg.all_gather(parts[grid.rank] + run, grid, [0], 0), parts.reshape(-1) + run)
+            runs.append(late)
+
+    copies, fetches = in_meeting(check, monkeypatch)
+    assert runs == [True, False] and copies == (TRIED // 2 if fetches else 0)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_smaller_arrays_are_tried_where_words_are_slow(spmd, monkeypatch, n):
+    spmd(n, where_words_are_slow, monkeypatch)
 
 
 def refused(monkeypatch):

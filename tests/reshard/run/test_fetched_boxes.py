@@ -8,7 +8,7 @@ from support.ops.fetching import in_meeting
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement import memory_meeting
-from spmd_grid.exchange.agreement.quicker_way import TRIES, QuickerWay
+from spmd_grid.exchange.agreement.quicker_way import IN_A_ROW, QuickerWay
 from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.ops.movement import fetched_copies
 from spmd_grid.reshard.executor.exchanges import relayed_boxes
@@ -105,7 +105,7 @@ def test_both_ways(spmd, monkeypatch, n):
         copies, fetches = in_meeting(
             lambda grid: check_case(grid, "columns to rows", 2, [("plain", "plain")]), monkeypatch
         )
-        assert copies >= TRIES if fetches and chosen_path() == "auto" else not copies
+        assert copies >= IN_A_ROW if fetches and chosen_path() == "auto" else not copies
 
     monkeypatch.setattr(relayed_boxes, "MOST_RELAYED_BOX", 1 << 12)
     monkeypatch.setattr(fetched_copies, "_LEAST_RUN", 1 << 10)
