@@ -23,9 +23,8 @@ __all__ = ["LINE_BYTES", "SEEN_BYTES", "Team"]
 
 SEEN_BYTES, LINE_BYTES = 1 << 21, 64  # memory that the members of a node see of each other, behind a line of words
 
-_BATCH_SECONDS = 0.012
+_BATCH_SECONDS = 0.016
 _BATCHES = 5
-_ROLL_CALLS, _ROLL_BATCHES = 20, 20
 _NUMBER = -3  # of the wire, beside those of the group's meetings
 # As in exchange/agreement: how often a process that shares its core gives way before it sleeps, and for how long.
 _YIELDS, _SLEEP_NANOSECONDS = 40, 400_000
@@ -182,13 +181,3 @@ class Team:
             if at.FUTEX and not self.comm.times_well:
                 state[at.POLLS], state[at.YIELDS], state[at.SLEEPS] = 0, _YIELDS, kernels.address_of(self._pause)
         return self._roll
-
-    def roll_seconds(self) -> float:
-        """Seconds of a compiled meeting: the least of several batches, since a member that is late only adds time."""
-        found = []
-        for _ in range(_ROLL_BATCHES):
-            self.roll()  # all have come
-            began = perf_counter()
-            self.roll(_ROLL_CALLS)
-            found.append((perf_counter() - began) / _ROLL_CALLS)
-        return self.slowest(min(found))
