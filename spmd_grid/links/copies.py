@@ -19,9 +19,9 @@ Processes that wait for one another by turns share a core's cache; one that wait
 long as it runs, and more of the others: its list is another one.  What a process reads a second time, soon after the
 first, is in its core's cache whatever the run touches, and only its copy is written: half of a copy.
 
-Boxes are copied run by run of memory.  The first lines of each run are slower, until the processor fetches ahead: each
-takes `run_seconds` besides, or as much of that as it has of `RUN_BYTES`: runs of one to four KiB take as much for each
-byte.
+Boxes are copied run by run of memory.  The first lines of each run are slower, until the processor fetches ahead, and
+more so where fewer of them are in the caches: a third list has the paces of copies in runs of `RUN_BYTES`.  Shorter
+runs take as much longer for each byte, and longer ones for as many bytes of each.
 
 Copies out of another process's memory are no faster than those in one's own, and are bounded by the bus of the node.
 """
@@ -34,9 +34,9 @@ from math import inf
 
 from spmd_grid.links.model import LinkModel
 
-__all__ = ["RUN_BYTES", "copy_seconds", "near_bandwidth", "near_seconds", "run_starts"]
+__all__ = ["RUN_BYTES", "copy_seconds", "near_bandwidth", "near_seconds", "in_runs", "run_seconds"]
 
-RUN_BYTES = 1 << 12  # of the runs by which `run_seconds` is measured
+RUN_BYTES = 1 << 12  # of the runs in which copies are measured
 
 
 def copy_seconds(links: LinkModel, n_bytes: float, touched: float, alone: bool = False) -> float:
@@ -65,9 +65,17 @@ def near_seconds(links: LinkModel, n_bytes: float, processes: int, touched: floa
     return n_bytes * (max(near, _seconds_per_byte(links, links.copies, touched)) if links.copies else near)
 
 
-def run_starts(n_runs: int, n_bytes: float) -> float:
-    """The multiple of `run_seconds` that a copy of ``n_bytes`` in ``n_runs`` takes.  Plans only."""
-    return min(n_runs, n_bytes / RUN_BYTES)
+def in_runs(n_runs: int, n_bytes: int) -> int:
+    """Those of ``n_bytes`` that take longer since a copy has ``n_runs`` of them.  Plans only."""
+    return min(n_runs * RUN_BYTES, n_bytes) if n_runs > 1 else 0
+
+
+def run_seconds(links: LinkModel, n_bytes: float, touched: float) -> float:
+    """The seconds which copies take longer if ``n_bytes`` of them are `in_runs`.  Plans only."""
+    if not links.run_copies or touched == inf:
+        return 0.0
+    found = [_seconds_per_byte(links, each, touched) for each in (links.run_copies, links.copies)]
+    return n_bytes * max(0.0, found[0] - found[1])
 
 
 def _seconds_per_byte(links: LinkModel, copies: Sequence[tuple[float, float]], touched: float) -> float:

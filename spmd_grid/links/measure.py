@@ -77,7 +77,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         memory_bandwidth=found.memory_bandwidth,
         copies=found.copies,
         alone_copies=found.alone,
-        run_seconds=found.run_seconds,
+        run_copies=found.in_runs,
         message_seconds=far.message_seconds,
         call_seconds=found.call_seconds,
         wake_seconds=far.wake_seconds,

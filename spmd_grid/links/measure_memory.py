@@ -32,8 +32,7 @@ _SMALL, _IN_A_ROW = 8, 20
 
 # Arrays that are copied, as far as those of a node's processes have this number of bytes together.  Copies of smaller
 # ones take no longer than a meeting; larger ones are written past the caches on purpose.
-_SIZES, _MOST_OF_NODE = (1 << 17, 1 << 19, 1 << 20, 1 << 21, 3 << 20, 1 << 22, 6 << 20, 1 << 23, 15 << 20), 1 << 30
-_RUNS, _APART = 64, 2  # runs of a copy, each of half of what lies from its start to that of the next: few, to stay near
+_SIZES, _MOST_OF_NODE = (1 << 17, 1 << 19, 1 << 21, 3 << 20, 1 << 22, 6 << 20, 1 << 23, 15 << 20), 1 << 30
 
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
@@ -42,13 +41,13 @@ class Memory(NamedTuple):
     """The memory of a node: copies by the bytes that runs touch, as `links/copies.py` lists them; seconds of a meeting,
     and of each further wait of the same call; bandwidth of one process that reads another's memory, and of all.
 
-    ``alone``: copies by processes that do not wait; ``run_seconds``: of each run of memory that is copied.
+    ``alone``: copies by processes that do not wait; ``in_runs``: those that go run by run.
     """
 
     copies: list[tuple[int, float]]
     alone: list[tuple[int, float]]
+    in_runs: list[tuple[int, float]]
     memory_bandwidth: float
-    run_seconds: float
     latency: float
     step: float
     bandwidth: float
@@ -64,10 +63,9 @@ class MemoryTimes:
         self._sizes = [size for size in _SIZES if 2 * size * team.most <= _MOST_OF_NODE] or [_SIZES[0]]
         source, target = (self._allocate(self._sizes[-1]) for _ in range(2))
         copies = [_copy(source[:size], target[:size]) for size in (LINE_BYTES, *self._sizes)]
-        runs, into = source[: _APART * _RUNS * RUN_BYTES].reshape(_RUNS, -1)[:, :RUN_BYTES], target[: _RUNS * RUN_BYTES]
-        in_runs = [_copy(runs, into.reshape(runs.shape)), _copy(source[: len(into)], into)]
-        self._waiting = [*self._near(target[:SEEN_BYTES]), *[self._met(copy, team.most) for copy in copies]]
-        self._alone = [_python, *in_runs, *copies]
+        in_runs = [_copy(source[:size], target[:size], by_halves=True) for size in self._sizes]
+        self._waiting = [*self._near(target[:SEEN_BYTES]), *[self._met(copy, team.most) for copy in copies + in_runs]]
+        self._alone = [_python, *copies]
         self._found: list[list[list[float]]] = []
 
     def _allocate(self, n_bytes: int) -> np.ndarray:
@@ -86,18 +84,21 @@ class MemoryTimes:
         """The memory, by all times found.  Local."""
         waiting, alone = zip(*self._found, strict=True)
         in_a_row, one, together, rest, *copies = np.min(waiting, axis=0).tolist()
-        call, in_runs, at_once, line, *own = np.median(alone, axis=0).tolist()
-        met = paces(self._sizes, [_rest_of(seconds, rest) for seconds in copies])
-        found = met, paces(self._sizes, [_rest_of(seconds, line) for seconds in own]), _past(met)
-        run_seconds, team = max(0.0, in_runs - at_once) / _RUNS, self._team
+        call, line, *own = np.median(alone, axis=0).tolist()
+        n, team = len(self._sizes), self._team
+        met, own, in_runs = (
+            paces(self._sizes, [_rest_of(seconds, other) for seconds in each])
+            for each, other in ((copies[:n], rest), (own, line), (copies[n:], rest))
+        )
+        found = met, own, in_runs, _past(met)
         near = next(bandwidth for touched, bandwidth in reversed(met) if touched <= 2 * SEEN_BYTES)
         if team.most == 1:
-            return Memory(*found, run_seconds, LinkModel.node_latency, LinkModel.node_latency, near, near, call)
+            return Memory(*found, LinkModel.node_latency, LinkModel.node_latency, near, near, call)
         waits = in_a_row, in_a_row  # of messages
         if team.seen:
             waits = max(rest - COMPILED * call, 1e-8), max(in_a_row - rest, 1e-8) / (_IN_A_ROW - 1)
             one, together = _rest_of(one, rest), _rest_of(together, rest)
-        return Memory(*found, run_seconds, *waits, SEEN_BYTES / one, team.most * min(SEEN_BYTES / together, near), call)
+        return Memory(*found, *waits, SEEN_BYTES / one, team.most * min(SEEN_BYTES / together, near), call)
 
     def _near(self, target: np.ndarray) -> list[Callable[[], None]]:
         """Meetings in a row, a reading of a mate's memory by one process of each node, and by all.
@@ -159,16 +160,25 @@ def _past(copies: Sequence[tuple[int, float]]) -> float:
     return round((high - low) / (high / slow - low / fast), 1)
 
 
-def _copy(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
-    """The engine's copy of an array of bytes."""
-    start = kernels.address_of(target)
-    row = kernels.box_row(source.shape, 1, source.strides, kernels.address_of(source), target.strides, 0)
-    table = kernels.build_table([] if row is None else [row])
-    where, columns, rows = kernels.address_of(table), table.shape[1], len(table)
+def _copy(source: np.ndarray, target: np.ndarray, by_halves: bool = False) -> Callable[[], None]:
+    """The engine's copy of an array of bytes; ``by_halves``: every other of its runs of RUN_BYTES, then the rest."""
+    parts = [(source, target)]
+    if by_halves:
+        rows = [array.reshape(-1, 2 * RUN_BYTES) for array in (source, target)]
+        parts = [(rows[0][:, half], rows[1][:, half]) for half in (slice(None, RUN_BYTES), slice(RUN_BYTES, None))]
+    starts = kernels.address_of(source), kernels.address_of(target)
+    boxes = [
+        kernels.box_row(
+            one.shape, 1, one.strides, kernels.address_of(one), to.strides, kernels.address_of(to) - starts[1]
+        )
+        for one, to in parts
+    ]
+    table = kernels.build_table([row for row in boxes if row is not None])
+    where, columns, n_rows = kernels.address_of(table), table.shape[1], len(table)
     streams = kernels.streams_for(target.nbytes)
 
     def run(alive: tuple[np.ndarray, ...] = (source, target, table)) -> None:  # as long as this function
-        kernels.copy_table(where, columns, rows, 0, start, streams)
+        kernels.copy_table(where, columns, n_rows, 0, starts[1], streams)
 
     return run
 

@@ -41,7 +41,6 @@ _RULES = {
     "network_latency": "seconds, from 0",
     "network_bandwidth": _BANDWIDTH,
     "memory_bandwidth": _BANDWIDTH,
-    "run_seconds": "seconds, from 0",
     "message_seconds": "seconds, from 0",
     "call_seconds": "seconds, from 0",
     "wake_seconds": "seconds, from 0",
@@ -82,7 +81,7 @@ class LinkModel:
     a process's own memory.  ``copies`` lists (bytes, bytes per second): how fast copies are in runs that touch this
     number of bytes, which caches hold; ``alone_copies`` the same of a process that waits for no other one (empty: the
     same).
-    ``run_seconds``: of each run of memory, besides.
+    ``run_copies``: the same where they go run by run, of 4 KiB each (empty: the same).
     ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` that of an operation's
     Python code, ``wake_seconds`` what a process that waited for another node takes to go on.  ``cable_bandwidth``
     bounds what all processes of a node send to other nodes together while they receive as much; ``bus_bandwidth`` what
@@ -111,7 +110,7 @@ class LinkModel:
     memory_bandwidth: float = 10e9
     copies: _Copies = ()
     alone_copies: _Copies = ()
-    run_seconds: float = 0.0
+    run_copies: _Copies = ()
     node_size: int = 1
     axes: _Axes = ()
     message_seconds: float = 0.5e-6
@@ -137,7 +136,7 @@ class LinkModel:
             memory_bandwidth: float = ...,
             copies: _Copies = ...,
             alone_copies: _Copies = ...,
-            run_seconds: float = ...,
+            run_copies: _Copies = ...,
             node_size: int = ...,
             axes: _Axes = ...,
             message_seconds: float = ...,
@@ -162,7 +161,7 @@ class LinkModel:
         if (as_ints((self.node_size,)) or (0,))[0] < 1:
             raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
         object.__setattr__(self, "axes", _check_axes(self.axes))
-        for name in ("copies", "alone_copies"):
+        for name in ("copies", "alone_copies", "run_copies"):
             object.__setattr__(self, name, _check_copies(name, getattr(self, name)))
         if self.nodes is not None:
             self._set_nodes(as_ints(self.nodes))

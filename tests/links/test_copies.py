@@ -10,7 +10,7 @@ import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
 from spmd_grid.links import copies as copies_module
 from spmd_grid.links import measure_memory
-from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
+from spmd_grid.links.copies import copy_seconds, in_runs, near_seconds, run_seconds
 from spmd_grid.links.measure_memory import paces
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.planner import node_work
@@ -63,17 +63,20 @@ def test_processes_that_wait_for_no_other_have_more_of_the_caches():
 @pytest.mark.parametrize(
     "source, target, runs",
     [
-        ([[], []], [[0, 1], []], 1),  # rows are one run
+        ([[], []], [[0, 1], []], 0),  # rows are one run
         ([[], []], [[], [0, 1]], 724),
         ([[], []], [[0], [1]], 362),
-        ([[0], [1]], [[0, 1], []], 181 + 1 + 181),  # what is kept, packed and landed
-        ([[0, 1], []], [[0], []], 3),
+        ([[0], [1]], [[0, 1], []], 181 + 181),  # what is kept and landed; what is packed is one run
+        ([[0, 1], []], [[0], []], 0),
     ],
     ids=str,
 )
 def test_runs_of_memory(source, target, runs):
-    """Runs of 4 KiB and more, some of which are all of a box."""
-    links = replace(CACHED, memory_bandwidth=1e99, copies=(), node_bandwidth=1e99, run_seconds=1)
+    """Runs of 4 KiB and more, of which 4 KiB each take a second longer."""
+    free = [(1, 1e99)]
+    links = replace(
+        CACHED, memory_bandwidth=1e99, copies=free, node_bandwidth=1e99, run_copies=[(1, 4096), (1 << 40, 4096)]
+    )
     found = sg.plan_reshard(
         sg.Sharding(GRID, source), sg.Sharding(GRID, target), (724, 2896), "f8", "direct", links=links
     ).seconds
@@ -81,8 +84,18 @@ def test_runs_of_memory(source, target, runs):
 
 
 def test_short_runs():
-    """Runs of a KiB take a fourth of what a run of four takes; of longer ones, the first four."""
-    assert run_starts(8, 8 << 10) == 2 and run_starts(8, 8 << 12) == run_starts(8, 8 << 20) == 8
+    """All bytes of short runs take longer; of longer ones the first 4 KiB; of one run none."""
+    assert in_runs(8, 8 << 10) == 8 << 10 and in_runs(8, 8 << 12) == in_runs(8, 8 << 20) == 8 << 12
+    assert in_runs(1, 1 << 20) == 0
+
+
+def test_runs_take_longer_by_what_a_run_touches():
+    links = replace(
+        CACHED, copies=[(MIB, 20 * MIB), (4 * MIB, 10 * MIB)], run_copies=[(MIB, 16 * MIB), (4 * MIB, 5 * MIB)]
+    )
+    for touched, seconds in ((MIB, 1 / 16 - 1 / 20), (4 * MIB, 0.1), (8 * MIB, 0.05)):
+        assert run_seconds(links, MIB, touched) == pytest.approx(seconds)
+    assert run_seconds(CACHED, MIB, MIB) == 0, "a model that does not say it"
 
 
 def test_what_touches_less_is_no_slower():

@@ -35,10 +35,10 @@ def test_measured_models(spmd, name):
         assert all(value > 0 for value in (model.node_latency, model.node_bandwidth, model.memory_bandwidth))
         assert model.step_seconds > 0 and model.step == model.step_seconds
         assert all(value > 0 for value in (model.network_latency, model.network_bandwidth, model.message_seconds))
-        for copies in (model.copies, model.alone_copies):
-            assert len(copies) == 9 and sorted(copies, key=lambda pair: -pair[1]) == sorted(copies)
+        for copies in (model.copies, model.alone_copies, model.run_copies):
+            assert len(copies) == 8 and sorted(copies, key=lambda pair: -pair[1]) == sorted(copies)
         assert model.memory_bandwidth <= model.copies[-1][1]
-        assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 2 and model.run_seconds >= 0
+        assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 2
         assert (model.cable_bandwidth is None) == (name == "one node")
         assert [model.node_of(p) for p in range(4)] == [sorted(set(MAPS[name])).index(node) for node in MAPS[name]]
         return repr(model)

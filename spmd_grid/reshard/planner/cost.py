@@ -26,7 +26,7 @@ from functools import lru_cache
 from math import inf, prod
 from typing import NamedTuple
 
-from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
+from spmd_grid.links.copies import copy_seconds, in_runs, near_seconds, run_seconds
 from spmd_grid.links.costs import Crowd, crowd_of
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -105,12 +105,12 @@ def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel, bes
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
     first = (0,) * step.target.grid.ndim
     box, own = move.kept_box(first), move.own_source(first)
-    runs, touched = 0, target
+    runs, spanned = 0, target
     if box is not None and own is not None:
         runs = runs_of(box, move.source_box(own), move.target_box(first))
-        touched = span_of([box], move.source_box(own)) * itemsize
-    seconds = copy_seconds(links, target, touched + target + beside, alone=True)
-    return seconds + run_starts(runs, target) * links.run_seconds
+        spanned = span_of([box], move.source_box(own)) * itemsize
+    touched = spanned + target + beside
+    return copy_seconds(links, target, touched, alone=True) + run_seconds(links, in_runs(runs, target), touched)
 
 
 def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spmd_grid.grid.box import Box
-from spmd_grid.links.copies import copy_seconds, near_bandwidth, near_seconds, run_starts
+from spmd_grid.links.copies import copy_seconds, in_runs, near_bandwidth, near_seconds, run_seconds
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.sizes import MOST_RELAYED_BOX, RELAY_RING_BYTES, RELAY_SLOT_BYTES
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
@@ -37,8 +37,8 @@ class _Work(NamedTuple):
     """Bytes that a process of a node copies in its own memory, packs into its ring and takes from others', and those of
     its arrays that it touches.
 
-    ``idle``: whether it only gives, or only takes.  ``runs``: of memory, of what it keeps, packs and lands, as
-    `run_starts` counts them.
+    ``idle``: whether it only gives, or only takes.  ``in_runs``: of what it keeps, packs and lands, those that are
+    copied in short runs of memory.
     """
 
     node: int
@@ -47,7 +47,7 @@ class _Work(NamedTuple):
     received: int
     touched: int
     idle: bool
-    runs: float
+    in_runs: int
 
 
 def runs_of(box: Box, *arrays: Box) -> int:
@@ -109,7 +109,7 @@ def seconds_within_node(
     each = [
         copy_seconds(links, work.copied, touched)
         + near_seconds(links, work.received, processes, touched)
-        + work.runs * links.run_seconds
+        + run_seconds(links, work.in_runs, touched)
         for work in works
     ]
     by_node = [sum([s for work, s in zip(works, each) if work.node == node]) for node in {work.node for work in works}]
@@ -121,14 +121,14 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     """The bytes of all processes, and those of the largest box."""
     source, target, size = move.source.grid, move.target.grid, move.itemsize
     sent, received, again = (Counter[int]() for _ in range(3))
-    runs: dict[int, float] = defaultdict(float)
+    runs = Counter[int]()
     given: dict[int, list[Box]] = defaultdict(list)
     touched = Counter[int]()
     held = {source.process(device): move.source_box(source.multi_index(device)) for device in range(source.size)}
     kept: dict[int, Box] = {}
 
-    def starts(box: Box, *arrays: Box) -> float:
-        return run_starts(runs_of(box, *arrays), box.size * size)
+    def cut(box: Box, *arrays: Box) -> int:
+        return in_runs(runs_of(box, *arrays), box.size * size)
 
     taken: list[Piece] = []
     for device in range(target.size):
@@ -137,9 +137,9 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
         if box is not None:
             kept[process] = box
             given[process].append(box)
-            runs[process] += starts(box, held[process], into)
+            runs[process] += cut(box, held[process], into)
         received[process] = sum(piece.box.size for piece in pieces)
-        runs[process] += sum([starts(piece.box, into) for piece in pieces])
+        runs[process] += sum([cut(piece.box, into) for piece in pieces])
         result = into.size // (
             1 if move.hidden is None else max(1, into.shape[0])
         )  # of contributions, which are folded
@@ -148,7 +148,7 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     for piece in taken:
         sent[piece.process] += piece.box.size
         given[piece.process].append(piece.box)
-        runs[piece.process] += starts(piece.box, held[piece.process])
+        runs[piece.process] += cut(piece.box, held[piece.process])
         if piece.process in kept:
             again[piece.process] += kept[piece.process].intersect(piece.box).size
     for process, boxes in given.items():
