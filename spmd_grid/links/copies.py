@@ -20,7 +20,7 @@ long as it runs, and more of the others: its list is another one.  What a proces
 first, is in its core's cache whatever the run touches, and only its copy is written: half of a copy.
 
 Boxes are copied run by run of memory.  The first lines of each run are slower, until the processor fetches ahead, and
-more so where fewer of them are in the caches: a third list has the paces of copies in runs of `RUN_BYTES`.  Shorter
+more so where fewer of them are in the caches: two more lists have the paces of copies in runs of `RUN_BYTES`.  Shorter
 runs take as much longer for each byte, and longer ones for as many bytes of each.
 
 Copies out of another process's memory are no faster than those in one's own, and are bounded by the bus of the node.
@@ -70,12 +70,15 @@ def in_runs(n_runs: int, n_bytes: int) -> int:
     return min(n_runs * RUN_BYTES, n_bytes) if n_runs > 1 else 0
 
 
-def run_seconds(links: LinkModel, n_bytes: float, touched: float) -> float:
+def run_seconds(links: LinkModel, n_bytes: float, touched: float, alone: bool = False) -> float:
     """The seconds which copies take longer if ``n_bytes`` of them are `in_runs`.  Plans only."""
-    if not links.run_copies or touched == inf:
+    at_once, run_by_run = links.copies, links.run_copies
+    if alone and links.alone_copies:
+        at_once, run_by_run = links.alone_copies, links.alone_run_copies
+    if not run_by_run or touched == inf:
         return 0.0
-    found = [_seconds_per_byte(links, each, touched) for each in (links.run_copies, links.copies)]
-    return n_bytes * max(0.0, found[0] - found[1])
+    slower, faster = (_seconds_per_byte(links, each, touched) for each in (run_by_run, at_once))
+    return n_bytes * max(0.0, slower - faster)
 
 
 def _seconds_per_byte(links: LinkModel, copies: Sequence[tuple[float, float]], touched: float) -> float:

@@ -78,6 +78,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         copies=found.copies,
         alone_copies=found.alone,
         run_copies=found.in_runs,
+        alone_run_copies=found.alone_in_runs,
         message_seconds=far.message_seconds,
         call_seconds=found.call_seconds,
         wake_seconds=far.wake_seconds,

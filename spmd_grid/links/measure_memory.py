@@ -33,6 +33,7 @@ _SMALL, _IN_A_ROW = 8, 20
 # Arrays that are copied, as far as those of a node's processes have this number of bytes together.  Copies of smaller
 # ones take no longer than a meeting; larger ones are written past the caches on purpose.
 _SIZES, _MOST_OF_NODE = (1 << 17, 1 << 19, 1 << 21, 3 << 20, 1 << 22, 6 << 20, 1 << 23, 15 << 20), 1 << 30
+_WAITING_SECONDS, _ALONE_SECONDS = 0.01, 0.02  # of batches: processes that wait for one another need not share a core
 
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
@@ -47,6 +48,7 @@ class Memory(NamedTuple):
     copies: list[tuple[int, float]]
     alone: list[tuple[int, float]]
     in_runs: list[tuple[int, float]]
+    alone_in_runs: list[tuple[int, float]]
     memory_bandwidth: float
     latency: float
     step: float
@@ -62,10 +64,10 @@ class MemoryTimes:
         self._team = team
         self._sizes = [size for size in _SIZES if 2 * size * team.most <= _MOST_OF_NODE] or [_SIZES[0]]
         source, target = (self._allocate(self._sizes[-1]) for _ in range(2))
-        copies = [_copy(source[:size], target[:size]) for size in (LINE_BYTES, *self._sizes)]
-        in_runs = [_copy(source[:size], target[:size], by_halves=True) for size in self._sizes]
-        self._waiting = [*self._near(target[:SEEN_BYTES]), *[self._met(copy, team.most) for copy in copies + in_runs]]
-        self._alone = [_python, *copies]
+        line = _copy(source[:LINE_BYTES], target[:LINE_BYTES])
+        copies = [_copy(source[:size], target[:size], halves) for halves in (False, True) for size in self._sizes]
+        self._waiting = [*self._near(target[:SEEN_BYTES]), *[self._met(copy, team.most) for copy in (line, *copies)]]
+        self._alone = [_python, line, *copies]
         self._found: list[list[list[float]]] = []
 
     def _allocate(self, n_bytes: int) -> np.ndarray:
@@ -77,8 +79,8 @@ class MemoryTimes:
 
     def measure(self) -> None:
         """Times everything once more.  Collective."""
-        pace_of = self._team.steady_pace_of
-        self._found.append([[pace_of(call) for call in calls] for calls in (self._waiting, self._alone)])
+        batches = (self._waiting, _WAITING_SECONDS), (self._alone, _ALONE_SECONDS)
+        self._found.append([[self._team.steady_pace_of(call, least) for call in calls] for calls, least in batches])
 
     def memory(self) -> Memory:
         """The memory, by all times found.  Local."""
@@ -86,19 +88,18 @@ class MemoryTimes:
         in_a_row, one, together, rest, *copies = np.min(waiting, axis=0).tolist()
         call, line, *own = np.median(alone, axis=0).tolist()
         n, team = len(self._sizes), self._team
-        met, own, in_runs = (
+        met, own_copies, in_runs, own_in_runs = (
             paces(self._sizes, [_rest_of(seconds, other) for seconds in each])
-            for each, other in ((copies[:n], rest), (own, line), (copies[n:], rest))
+            for each, other in ((copies[:n], rest), (own[:n], line), (copies[n:], rest), (own[n:], line))
         )
-        found = met, own, in_runs, _past(met)
-        near = next(bandwidth for touched, bandwidth in reversed(met) if touched <= 2 * SEEN_BYTES)
-        if team.most == 1:
-            return Memory(*found, LinkModel.node_latency, LinkModel.node_latency, near, near, call)
-        waits = in_a_row, in_a_row  # of messages
+        near = bandwidth = next(bandwidth for touched, bandwidth in reversed(met) if touched <= 2 * SEEN_BYTES)
+        latency = step = LinkModel.node_latency if team.most == 1 else in_a_row  # of messages
         if team.seen:
-            waits = max(rest - COMPILED * call, 1e-8), max(in_a_row - rest, 1e-8) / (_IN_A_ROW - 1)
+            latency, step = max(rest - COMPILED * call, 1e-8), max(in_a_row - rest, 1e-8) / (_IN_A_ROW - 1)
             one, together = _rest_of(one, rest), _rest_of(together, rest)
-        return Memory(*found, *waits, SEEN_BYTES / one, team.most * min(SEEN_BYTES / together, near), call)
+        if team.most > 1:
+            bandwidth, near = SEEN_BYTES / one, team.most * min(SEEN_BYTES / together, near)
+        return Memory(met, own_copies, in_runs, own_in_runs, _past(met), latency, step, bandwidth, near, call)
 
     def _near(self, target: np.ndarray) -> list[Callable[[], None]]:
         """Meetings in a row, a reading of a mate's memory by one process of each node, and by all.

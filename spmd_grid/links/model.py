@@ -81,7 +81,7 @@ class LinkModel:
     a process's own memory.  ``copies`` lists (bytes, bytes per second): how fast copies are in runs that touch this
     number of bytes, which caches hold; ``alone_copies`` the same of a process that waits for no other one (empty: the
     same).
-    ``run_copies``: the same where they go run by run, of 4 KiB each (empty: the same).
+    ``run_copies``, ``alone_run_copies``: the same where they go run by run, of 4 KiB each (empty: the same).
     ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` that of an operation's
     Python code, ``wake_seconds`` what a process that waited for another node takes to go on.  ``cable_bandwidth``
     bounds what all processes of a node send to other nodes together while they receive as much; ``bus_bandwidth`` what
@@ -111,6 +111,7 @@ class LinkModel:
     copies: _Copies = ()
     alone_copies: _Copies = ()
     run_copies: _Copies = ()
+    alone_run_copies: _Copies = ()
     node_size: int = 1
     axes: _Axes = ()
     message_seconds: float = 0.5e-6
@@ -137,6 +138,7 @@ class LinkModel:
             copies: _Copies = ...,
             alone_copies: _Copies = ...,
             run_copies: _Copies = ...,
+            alone_run_copies: _Copies = ...,
             node_size: int = ...,
             axes: _Axes = ...,
             message_seconds: float = ...,
@@ -161,7 +163,7 @@ class LinkModel:
         if (as_ints((self.node_size,)) or (0,))[0] < 1:
             raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
         object.__setattr__(self, "axes", _check_axes(self.axes))
-        for name in ("copies", "alone_copies", "run_copies"):
+        for name in ("copies", "alone_copies", "run_copies", "alone_run_copies"):
             object.__setattr__(self, name, _check_copies(name, getattr(self, name)))
         if self.nodes is not None:
             self._set_nodes(as_ints(self.nodes))

@@ -23,7 +23,6 @@ __all__ = ["LINE_BYTES", "SEEN_BYTES", "Team"]
 
 SEEN_BYTES, LINE_BYTES = 1 << 21, 64  # memory that the members of a node see of each other, behind a line of words
 
-_BATCH_SECONDS = 0.016
 _BATCHES = 5
 _NUMBER = -3  # of the wire, beside those of the group's meetings
 # As in exchange/agreement: how often a process that shares its core gives way before it sleeps, and for how long.
@@ -138,12 +137,12 @@ class Team:
             for found, each in zip(means, counts, strict=True)
         ]
 
-    def steady_pace_of(self, call: Callable[[], object]) -> float:
-        """As `pace_of`, in a batch long enough for what keeps processors busy; of as many calls when asked again."""
+    def steady_pace_of(self, call: Callable[[], object], least: float) -> float:
+        """As `pace_of`, in a batch of about ``least`` seconds; of as many calls when asked again."""
         if call not in self._rounds:
             rounds = 2
             for _ in range(2):  # the first time, nodes that begin later than others count for much
-                rounds = max(2, ceil(_BATCH_SECONDS / self.pace_of(call, rounds, 1)))
+                rounds = max(2, ceil(least / self.pace_of(call, rounds, 1)))
             self._rounds[call] = rounds
         return self.pace_of(call, self._rounds[call], 1)
 

@@ -96,6 +96,9 @@ def test_runs_take_longer_by_what_a_run_touches():
     for touched, seconds in ((MIB, 1 / 16 - 1 / 20), (4 * MIB, 0.1), (8 * MIB, 0.05)):
         assert run_seconds(links, MIB, touched) == pytest.approx(seconds)
     assert run_seconds(CACHED, MIB, MIB) == 0, "a model that does not say it"
+    assert run_seconds(links, MIB, MIB, alone=True) == run_seconds(links, MIB, MIB)
+    own = replace(links, alone_copies=[(MIB, 20 * MIB)], alone_run_copies=[(MIB, 10 * MIB)])
+    assert run_seconds(own, MIB, MIB, alone=True) == pytest.approx(0.05)
 
 
 def test_what_touches_less_is_no_slower():

@@ -76,6 +76,7 @@ def test_grids_that_the_map_does_not_cover():
         ({"copies": 5e9}, "copies is 5000000000.0; it must list"),
         ({"alone_copies": [(4, 0)]}, "alone_copies is .*, all more than 0"),
         ({"run_copies": 1}, "run_copies is 1; it must list"),
+        ({"alone_run_copies": [()]}, "alone_run_copies is .*; it must list"),
         ({"taper": 0.5}, "taper is 0.5; it must be a number of cables"),
     ],
     ids=str,

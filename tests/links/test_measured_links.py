@@ -35,7 +35,7 @@ def test_measured_models(spmd, name):
         assert all(value > 0 for value in (model.node_latency, model.node_bandwidth, model.memory_bandwidth))
         assert model.step_seconds > 0 and model.step == model.step_seconds
         assert all(value > 0 for value in (model.network_latency, model.network_bandwidth, model.message_seconds))
-        for copies in (model.copies, model.alone_copies, model.run_copies):
+        for copies in (model.copies, model.alone_copies, model.run_copies, model.alone_run_copies):
             assert len(copies) == 8 and sorted(copies, key=lambda pair: -pair[1]) == sorted(copies)
         assert model.memory_bandwidth <= model.copies[-1][1]
         assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 2

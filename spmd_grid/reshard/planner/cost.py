@@ -110,7 +110,8 @@ def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel, bes
         runs = runs_of(box, move.source_box(own), move.target_box(first))
         spanned = span_of([box], move.source_box(own)) * itemsize
     touched = spanned + target + beside
-    return copy_seconds(links, target, touched, alone=True) + run_seconds(links, in_runs(runs, target), touched)
+    seconds = copy_seconds(links, target, touched, alone=True)
+    return seconds + run_seconds(links, in_runs(runs, target), touched, alone=True)
 
 
 def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:
