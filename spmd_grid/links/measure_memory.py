@@ -33,7 +33,7 @@ _SMALL, _IN_A_ROW = 8, 20
 # Arrays that are copied, as far as those of a node's processes have this number of bytes together.  Copies of smaller
 # ones take no longer than a meeting; larger ones are written past the caches on purpose.
 _SIZES, _MOST_OF_NODE = (1 << 17, 1 << 19, 1 << 21, 3 << 20, 1 << 22, 6 << 20, 1 << 23, 15 << 20), 1 << 30
-_WAITING_SECONDS, _ALONE_SECONDS = 0.01, 0.02  # of batches: processes that wait for one another need not share a core
+_WAITING_SECONDS, _ALONE_SECONDS = 0.01, 0.016  # of batches: processes that wait for one another need not share a core
 
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 

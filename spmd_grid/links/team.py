@@ -138,13 +138,14 @@ class Team:
         ]
 
     def steady_pace_of(self, call: Callable[[], object], least: float) -> float:
-        """As `pace_of`, in a batch of about ``least`` seconds; of as many calls when asked again."""
-        if call not in self._rounds:
-            rounds = 2
-            for _ in range(2):  # the first time, nodes that begin later than others count for much
-                rounds = max(2, ceil(least / self.pace_of(call, rounds, 1)))
-            self._rounds[call] = rounds
-        return self.pace_of(call, self._rounds[call], 1)
+        """As `pace_of`, in one batch of about ``least`` seconds; of as many calls when asked again."""
+        rounds = self._rounds.get(call, 2)
+        pace = self.pace_of(call, rounds, 1)
+        while rounds * pace < least / 2:  # the first time, nodes that begin later than others count for much
+            rounds = ceil(least / pace)
+            pace = self.pace_of(call, rounds, 1)
+        self._rounds[call] = rounds
+        return pace
 
     # -- meetings of a node's members -------------------------------------------------------------------------------
 
