@@ -1,32 +1,42 @@
-"""The seconds of copies within a process and within a node, by how much of what they touch the caches hold.
+"""The seconds of copies within a process and within a node, by how many bytes the run touches.
 
-A run that touches no more than `cache_bytes` of each process's arrays finds them in the caches when it comes again, and
-copies at `cache_bandwidth`.  Of one that touches more, a part of `cache_bytes` is found there, and the rest comes from
-memory at `memory_bandwidth`, as if what is found were drawn by chance:
+A run that comes again finds in the caches what they hold of the arrays that it touches, and the rest in memory.  How
+fast copies are then is measured for runs of several sizes, and a model lists it: (bytes touched, bytes per second).
+A copy of all that is touched takes as long as the list says; between its sizes this time grows in a line, and past
+the last one at `memory_bandwidth`:
 
-    seconds per byte = part / cache_bandwidth + (1 - part) / memory_bandwidth,    part = cache_bytes / touched
+    seconds of a      |            .' memory_bandwidth
+    copy of all       |          .'
+    that is touched   |      _.-o 16 MiB
+                      |  _.-o 8 MiB
+                      |.o 4 MiB
+                      +----------------- bytes touched
 
-A run touches the arrays of all its steps, and of what crosses between nodes as many bytes again: the system's buffers.
+A run touches the arrays of all its steps.  What crosses between nodes passes through the system's buffers, which take
+the caches: copies of a run in which anything crosses are those from memory, however few bytes it touches.
 
-A processor's own cache is a level more: of what a run finds in the caches, `core_bytes` are copied in a process's own
-memory at `core_bandwidth`.  Processes that wait for one another by turns share it; one that waits for no other has it
-for itself as long as it runs, and more of the others: then those are `alone_bytes` and `alone_bandwidth`, and the
-caches hold `alone_cache_bytes`.  What a process reads a second time,
-soon after the first, is in that cache whatever the run touches, and only its copy is written: half of a copy.
+Processes that wait for one another by turns share a core's cache; one that waits for no other has it for itself as
+long as it runs, and more of the others: its list is another one.  What a process reads a second time, soon after the
+first, is in its core's cache whatever the run touches, and only its copy is written: half of a copy.
 
-Boxes are copied run by run of memory.  The first lines of each run are slower, until the processor fetches ahead: each
-takes `run_seconds` besides, or as much of that as it has of `RUN_BYTES`.
+Boxes are copied run by run of memory.  The first lines of each run are slower, until the processor fetches ahead, and
+more so where fewer of them are in the caches: two more lists have the paces of copies in runs of `RUN_BYTES`.  Shorter
+runs take as much longer for each byte, and longer ones for as many bytes of each.
 
-Copies out of another process's memory are bounded by the bus of the node besides.
+Copies out of another process's memory are no faster than those in one's own, and are bounded by the bus of the node.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
+from math import inf
+
 from spmd_grid.links.model import LinkModel
 
-__all__ = ["RUN_BYTES", "copy_seconds", "near_bandwidth", "near_seconds", "run_starts"]
+__all__ = ["RUN_BYTES", "copy_seconds", "near_bandwidth", "near_seconds", "in_runs", "run_seconds"]
 
-RUN_BYTES = 1 << 10  # of the runs by which `run_seconds` is measured
+RUN_BYTES = 1 << 12  # of the runs in which copies are measured
 
 
 def copy_seconds(links: LinkModel, n_bytes: float, touched: float, alone: bool = False) -> float:
@@ -34,19 +44,11 @@ def copy_seconds(links: LinkModel, n_bytes: float, touched: float, alone: bool =
 
     ``alone``: whether it waits for no other process.
 
-    >>> links = LinkModel(memory_bandwidth=5e9, cache_bandwidth=20e9, cache_bytes=1 << 20)
+    >>> links = LinkModel(memory_bandwidth=5e9, copies=[(1 << 20, 20e9)])
     >>> [f"{1e6 * copy_seconds(links, 10**6, touched):.1f} us" for touched in (1 << 20, 1 << 21, 1 << 30)]
     ['50.0 us', '125.0 us', '199.9 us']
     """
-    fast = links.cache_bandwidth or links.memory_bandwidth
-    own, first, caches = links.core_bandwidth, links.core_bytes, links.cache_bytes
-    if alone and links.alone_bandwidth:
-        own, first, caches = links.alone_bandwidth, links.alone_bytes, max(caches, links.alone_cache_bytes)
-    slow = _mixed(caches, fast, links.memory_bandwidth, touched)
-    if own is None:
-        return n_bytes * slow
-    part = min(1.0, first / touched) if touched else 1.0
-    return n_bytes * (slow + part * (1 / own - 1 / fast))
+    return n_bytes * _seconds_per_byte(links, (alone and links.alone_copies) or links.copies, touched)
 
 
 def near_bandwidth(links: LinkModel, processes: int) -> float:
@@ -59,17 +61,38 @@ def near_seconds(links: LinkModel, n_bytes: float, processes: int, touched: floa
 
     ``touched``: the bytes of each process's arrays that the run touches.
     """
-    near = near_bandwidth(links, processes)
-    past = near if links.cache_bandwidth is None else min(near, links.memory_bandwidth)
-    return n_bytes * _mixed(links.cache_bytes, near, past, touched)
+    near = 1 / near_bandwidth(links, processes)
+    return n_bytes * (max(near, _seconds_per_byte(links, links.copies, touched)) if links.copies else near)
 
 
-def run_starts(n_runs: int, n_bytes: float) -> float:
-    """The multiple of `run_seconds` that a copy of ``n_bytes`` in ``n_runs`` takes.  Plans only."""
-    return min(n_runs, n_bytes / RUN_BYTES)
+def in_runs(n_runs: int, n_bytes: int) -> int:
+    """Those of ``n_bytes`` that take longer since a copy has ``n_runs`` of them.  Plans only."""
+    return min(n_runs * RUN_BYTES, n_bytes) if n_runs > 1 else 0
 
 
-def _mixed(held: int, fast: float, slow: float, touched: float) -> float:
-    """Seconds per byte where the caches hold ``held`` of ``touched`` bytes."""
-    part = min(1.0, held / touched) if touched else 1.0
-    return part / fast + (1 - part) / slow
+def run_seconds(links: LinkModel, n_bytes: float, touched: float, alone: bool = False) -> float:
+    """The seconds which copies take longer if ``n_bytes`` of them are `in_runs`.  Plans only."""
+    at_once, run_by_run = links.copies, links.run_copies
+    if alone and links.alone_copies:
+        at_once, run_by_run = links.alone_copies, links.alone_run_copies
+    if not run_by_run or touched == inf:
+        return 0.0
+    slower, faster = (_seconds_per_byte(links, each, touched) for each in (run_by_run, at_once))
+    return n_bytes * max(0.0, slower - faster)
+
+
+def _seconds_per_byte(links: LinkModel, copies: Sequence[tuple[float, float]], touched: float) -> float:
+    """Of copies in a run that touches ``touched`` bytes."""
+    if not copies:
+        return 1 / links.memory_bandwidth
+    after = bisect_left(copies, (touched, 0.0))
+    if after == 0:
+        return 1 / copies[0][1]
+    low, seconds = copies[after - 1][0], copies[after - 1][0] / copies[after - 1][1]
+    slope = 1 / links.memory_bandwidth
+    if touched == inf:
+        return slope
+    if after < len(copies):
+        high, bandwidth = copies[after]
+        slope = (high / bandwidth - seconds) / (high - low)
+    return (seconds + (touched - low) * slope) / touched

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +60,7 @@ from spmd_grid.links.nodes import node_array
 from spmd_grid.transport.communicator import INLINE_BYTES
 
 __all__ = [
+    "COMPILED",
     "PRICED_OPERATIONS",
     "Crowd",
     "agreement_seconds",
@@ -86,7 +87,7 @@ PRICED_OPERATIONS = (
 
 # The time of a compiled call as a part of `call_seconds`: calls of 8 bytes of one rank take 0.3 to 0.5 us in bench ops,
 # where the Python code by which `call_seconds` is measured takes 18.
-_COMPILED = 1 / 40
+COMPILED = 1 / 48
 
 
 class Crowd(NamedTuple):
@@ -191,13 +192,13 @@ def each_way(one_way: float, into: float, out_of: float) -> float:
 def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     """Seconds in which the members of a group learn a few bytes of one another.  Plans only."""
     if crowd.members == 1:
-        return _COMPILED * links.call_seconds
+        return COMPILED * links.call_seconds
     if crowd.nodes == 1:  # compiled code meets, and moves the arrays
-        return links.node_latency + _COMPILED * links.call_seconds
+        return links.node_latency + COMPILED * links.call_seconds
     others = crowd.nodes - 1
     if others <= sizes.MOST_CARRIED * crowd.on_node:
         near = 2 * links.node_latency if crowd.on_node > 1 else 0.0
-        near += _COMPILED * links.call_seconds
+        near += COMPILED * links.call_seconds
         return near + links.network_latency + (-(-others // crowd.on_node) - 1) * links.message_seconds
     seconds = links.call_seconds + links.wake_seconds
     return seconds + _log2(crowd.members) * links.network_latency
@@ -318,8 +319,7 @@ def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
 def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
     """Seconds of copies and sums within nodes."""
     k, p, gathers = crowd.on_node, crowd.members, name in ("all_gather", "gather", "scatter")
-    crossing = sum(_crossing(name, n, crowd)) if crowd.nodes > 1 else 0.0  # what lies in the system's buffers
-    touched = (n * (p + 1) if gathers else 2 * n) + crossing / _carriers(name, crowd)
+    touched = inf if crowd.nodes > 1 else n * (p + 1) if gathers else 2 * n
 
     def near(n_bytes: float) -> float:
         return near_seconds(links, n_bytes, crowd.processes, touched)
@@ -327,7 +327,7 @@ def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
     def memory(n_bytes: float) -> float:
         return copy_seconds(links, n_bytes, touched)
 
-    waits = 2 * links.node_latency if k > 1 else 0.0
+    waits = 2 * links.step if k > 1 else 0.0
     if gathers:  # what comes from other nodes lands where it is to lie, but for an all_gather, which shares it
         return waits + near(n * {"all_gather": p, "gather": k, "scatter": 1}[name])
     if name in ("all_reduce", "reduce"):

@@ -3,9 +3,11 @@
 Every process sends to its partner on the next node, and receives from that on the node before, so that all cables carry
 bytes both ways, as in most operations.  One process of each node does so, then all of them: together they show what a
 cable carries.  Where processors are the limit, bytes that all go one way pass faster: every other node sends to the
-next one, which says by what factor, of one process and of all.  The four take turns, twice, between measurements of
-memory (`links/measure_memory.py`).  Sizes grow until an exchange takes long enough to be timed, or has the size of the
-messages of operations.
+next one, which says by what factor, of one process and of all.  Nodes may differ, so that bytes are faster one way than
+back: of one process the slower way counts; all send to the next node, as what spreads from a root on the first one.
+These five take turns, twice, between measurements of memory (`links/measure_memory.py`); the shorter time counts, since
+whatever disturbs them only adds time.  Sizes grow until an exchange takes long enough to be timed, or has the size of
+the messages of operations.
 
 Latencies are those of a process that polls, as compiled meetings do.  What a few bytes take beyond that where processes
 wait as they do for many bytes are the model's `wake_seconds`: processes that share a processor sleep between polls.
@@ -29,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmd_grid.links.machine import machine_of
-from spmd_grid.links.measure_memory import MemoryTimes, memory_of
+from spmd_grid.links.measure_memory import MemoryTimes
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.team import Team
 from spmd_grid.transport.communicator import FRAME_BYTES, Communicator, tag_of
@@ -42,6 +44,7 @@ _SMALL, _LEAST, _MOST = 8, 1 << 15, 1 << 19  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange; twice as long are several in a row, since buffers take the first at once
 _SMALL_ROUNDS, _IN_A_ROW, _BATCHES = 20, 16, 7
 _SPANS, _BATCHES_OF_SPAN = 2, 3  # of exchanges of many bytes, between measurements of memory
+_BOTH, _FORTH, _BACK = 0, 1, -1  # ways: all nodes send; of two nodes, the first sends to the next; that sends back
 _IN_FLIGHT = 2  # messages of many bytes at a time, as operations have them
 # By what factors bytes may be faster that go one way: as many of them again are handled where they go both ways, which
 # one process does all by itself; the processes of a node make way for one another besides.
@@ -55,30 +58,27 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
     """
     team = Team(comm, near)
     memory = MemoryTimes(team)
-    times = [memory.measure()]
+    memory.measure()
     far = _Far(LinkModel.network_latency, LinkModel.network_bandwidth, LinkModel.message_seconds, None, 0.0, 1.0, 1.0)
     crossings = _Crossings(team) if team.n_nodes > 1 else None
     for _ in range(_SPANS):
         if crossings is not None:
             crossings.exchange()
-        times.append(memory.measure())
+        memory.measure()
     if crossings is not None:
         far = crossings.far()
-    found = memory_of(times, team)
+    found = memory.memory()
     model = LinkModel(
         node_latency=found.latency,
+        step_seconds=found.step,
         node_bandwidth=found.bandwidth,
         network_latency=far.latency,
         network_bandwidth=far.bandwidth,
-        memory_bandwidth=found.copies.memory_bandwidth,
-        cache_bandwidth=found.copies.cache_bandwidth,
-        cache_bytes=found.copies.cache_bytes,
-        core_bandwidth=found.copies.core_bandwidth,
-        core_bytes=found.copies.core_bytes,
-        alone_bandwidth=found.alone.core_bandwidth,
-        alone_bytes=found.alone.core_bytes,
-        alone_cache_bytes=found.alone.cache_bytes,
-        run_seconds=found.run_seconds,
+        memory_bandwidth=found.memory_bandwidth,
+        copies=found.copies,
+        alone_copies=found.alone,
+        run_copies=found.in_runs,
+        alone_run_copies=found.alone_in_runs,
         message_seconds=far.message_seconds,
         call_seconds=found.call_seconds,
         wake_seconds=far.wake_seconds,
@@ -117,25 +117,26 @@ class _Crossings:
         self._meeting = team.pace_of(self._meet, _SMALL_ROUNDS, _BATCHES)
         size = self._size()
         least = max(_LEAST, size // team.most)  # of each message where all send
-        patterns = [(1, size, False), (1, size, True), (team.most, least, False), (team.most, least, True)]
-        self._calls = [self._exchange(*pattern) for pattern in patterns]
+        patterns = [(1, size, way) for way in (_BOTH, _FORTH, _BACK)] + [
+            (team.most, least, way) for way in (_BOTH, _FORTH)
+        ]
         self._bytes = [_IN_FLIGHT * n_bytes for _, n_bytes, _ in patterns]
-        self._rounds: list[int] = []
-        self._found: list[list[float]] = []
+        self._calls = [self._exchange(*pattern) for pattern in patterns]
         for call in self._calls:
             call()  # connects
-            self._rounds.append(ceil(2 * _LONG_ENOUGH / team.pace_of(call, 2, 1)))
+        self._rounds = [ceil(2 * _LONG_ENOUGH / team.pace_of(call, 2, 1)) for call in self._calls]
+        self._found: list[list[float]] = []
 
     def exchange(self) -> None:
         """Times the exchanges of many bytes once more.  Collective."""
         self._found.append(self._team.paces_of(self._calls, self._rounds, _BATCHES_OF_SPAN, [True] * len(self._calls)))
 
     def far(self) -> _Far:
-        """The network between the nodes, by the medians of all times that `exchange` has found.  Local."""
+        """The network between the nodes, by all times found.  Local."""
         rest, team = self._waited + self._meeting, self._team
-        one, one_alone, together, alone = [
+        one, forth, back, together, alone = [
             n_bytes / max(seconds - rest, seconds / 2)
-            for n_bytes, seconds in zip(self._bytes, np.median(self._found, axis=0).tolist(), strict=True)
+            for n_bytes, seconds in zip(self._bytes, np.min(self._found, axis=0).tolist(), strict=True)
         ]
         return _Far(
             self._latency,
@@ -144,15 +145,15 @@ class _Crossings:
             team.least * together,  # less than one alone where their processors are the limit
             max(self._waited - self._latency, 0.0),
             min(max(alone / together, 1.0), _BOTH_WAYS_AT_MOST),
-            min(max(one_alone / one, 1.0), _OF_PROCESS_AT_MOST),
+            min(max(min(forth, back) / one, 1.0), _OF_PROCESS_AT_MOST),
         )
 
     def _size(self) -> int:
         """The bytes of messages that take one process of each node long enough."""
-        size, seconds = _LEAST, self._team.pace_of(self._exchange(1, _LEAST, False), 2)
+        size, seconds = _LEAST, self._team.pace_of(self._exchange(1, _LEAST), 2)
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
-            seconds = self._team.pace_of(self._exchange(1, size, False), 2)
+            seconds = self._team.pace_of(self._exchange(1, size), 2)
         return size
 
     def _meet(self) -> None:
@@ -189,27 +190,29 @@ class _Crossings:
         shift()  # connects
         return self._team.pace_of(shift, _SMALL_ROUNDS, _BATCHES, takes_part)
 
-    def _exchange(self, n_members: int, size: int, one_way: bool) -> Callable[[], None]:
-        """A meeting, and then ``n_members`` members of each node send messages of ``size`` bytes to the next node."""
+    def _exchange(self, n_members: int, size: int, way: int = _BOTH) -> Callable[[], None]:
+        """A meeting, and then ``n_members`` members of each node send messages of ``size`` bytes to another one."""
         sent, received = np.ones(size, np.uint8), np.empty((_IN_FLIGHT, size), np.uint8)
 
         def run() -> None:
             self._meet()
-            self._comm.wait_all(self._shift(n_members, sent, received, one_way))
+            self._comm.wait_all(self._shift(n_members, sent, received, way))
 
         return run
 
-    def _shift(self, n_members: int, sent: np.ndarray, received: np.ndarray, one_way: bool = False) -> list[Any]:
+    def _shift(self, n_members: int, sent: np.ndarray, received: np.ndarray, way: int = _BOTH) -> list[Any]:
         """Starts to send ``sent`` to the next node, once for each row that is ``received``.
 
-        ``one_way``: whether nodes only send or only receive.
+        ``way``: of _FORTH and _BACK, in which nodes by twos only send or only receive.
         """
         team, requests = self._team, []
-        sends = not one_way or (team.node % 2 == 0 and team.node + 1 < team.n_nodes)
-        if team.position < n_members and team.previous is not None and (not one_way or team.node % 2):
+        is_first, has_mate = team.node % 2 == 0, team.node | 1 < team.n_nodes
+        sends, receives = (way == _BOTH or (has_mate and is_first == (way == each)) for each in (_FORTH, _BACK))
+        to, whence = (team.next, team.previous) if way != _BACK else (team.previous, team.next)
+        if team.position < n_members and whence is not None and receives:
             for row in received:
-                requests += self._comm.irecv(row, team.previous, _TAG)
-        if team.position < n_members and team.next is not None and sends:
+                requests += self._comm.irecv(row, whence, _TAG)
+        if team.position < n_members and to is not None and sends:
             for _ in received:
-                requests += self._comm.isend(sent, team.next, _TAG)
+                requests += self._comm.isend(sent, to, _TAG)
         return requests

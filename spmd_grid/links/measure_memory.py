@@ -2,130 +2,73 @@
 
 All members of a node copy at once, and wait for one another before each copy, as in exchanges: so what each has in the
 caches is displaced by the others, as there.  Then they copy without waiting, as a process does that cuts its own cells
-out: whole arrays, and runs of memory one by one.  The engine's own compiled copy is timed, on arrays of several sizes;
-the sizes of a processor's own cache, and of all, are those for which the law of `links/copies.py` fits the times best.
-What calls and meetings take besides, copies of a line show.
+out: whole arrays, and runs of memory one by one.  The engine's own compiled copy is timed, on arrays of several sizes.
+What a meeting and the call of a copy take, a copy of a line shows; what each further wait takes, meetings in a row.
 
-Other machines in the same processor disturb memory for seconds, and processes that share a core may, by chance, not run
-at the same time: so all is measured several times, and the medians count.
+All is measured several times.  Whatever disturbs members that wait for one another only adds time: the least counts.
+Those that do not wait may, by chance, not run at the same time though they share a core: there the median counts.
+Copies in runs that touch less are taken to be as fast as those that touch more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.links.copies import RUN_BYTES
+from spmd_grid.links.costs import COMPILED
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.team import LINE_BYTES, SEEN_BYTES, Team
 from spmd_grid.transport.communicator import tag_of
 
-__all__ = ["Copies", "Memory", "MemoryTimes", "fitted", "memory_of"]
+__all__ = ["Memory", "MemoryTimes", "paces"]
 
 _TAG = tag_of("blocking movements")
-_SMALL, _SMALL_ROUNDS, _LARGE_ROUNDS = 8, 20, 2
+_SMALL, _IN_A_ROW = 8, 20
 
 # Arrays that are copied, as far as those of a node's processes have this number of bytes together.  Copies of smaller
 # ones take no longer than a meeting; larger ones are written past the caches on purpose.
-_SIZES, _MOST_OF_NODE = (1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 15 << 20), 1 << 30
-_STEPS_OF_SIZE = 4  # sizes of caches that are tried, for each doubling
-_RUNS, _APART = 256, 4  # runs of a copy, each of a fourth of what lies from its start to that of the next
+_SIZES, _MOST_OF_NODE = (1 << 17, 1 << 19, 1 << 21, 3 << 20, 1 << 22, 6 << 20, 1 << 23, 15 << 20), 1 << 30
+_WAITING_SECONDS, _ALONE_SECONDS = 0.01, 0.016  # of batches: processes that wait for one another need not share a core
 
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
 
-class Copies(NamedTuple):
-    """Bytes per second of copies in a processor's own cache, in all caches, and past them; the bytes of each process
-    that the former hold.
-    """
-
-    core_bandwidth: float
-    cache_bandwidth: float
-    memory_bandwidth: float
-    core_bytes: int
-    cache_bytes: int
-
-
 class Memory(NamedTuple):
-    """The memory of a node: copies; latency and bandwidth of one process that reads another's memory, and of all.
+    """The memory of a node: copies by the bytes that runs touch, as `links/copies.py` lists them; seconds of a meeting,
+    and of each further wait of the same call; bandwidth of one process that reads another's memory, and of all.
 
-    ``alone``: copies by processes that do not wait; ``run_seconds``: of each run of memory that is copied.
+    ``alone``: copies by processes that do not wait; ``in_runs``: those that go run by run.
     """
 
-    copies: Copies
-    alone: Copies
-    run_seconds: float
+    copies: list[tuple[int, float]]
+    alone: list[tuple[int, float]]
+    in_runs: list[tuple[int, float]]
+    alone_in_runs: list[tuple[int, float]]
+    memory_bandwidth: float
     latency: float
+    step: float
     bandwidth: float
     bus: float
     call_seconds: float
 
 
-def memory_of(times: Sequence[Sequence[float]], team: Team) -> Memory:
-    """The memory of which `MemoryTimes.measure` gave ``times``, several times.  Local."""
-    call, roll, one, together, in_runs, at_once, *copies = np.median(times, axis=0).tolist()
-    sizes = _sizes(team)
-    met, alone = (
-        fitted([2 * size for size in sizes], [seconds / size for seconds, size in zip(each, sizes, strict=True)])
-        for each in (copies[: len(sizes)], copies[len(sizes) :])
-    )
-    paces = met, alone, max(0.0, in_runs - at_once) / _RUNS
-    if team.most == 1:
-        return Memory(*paces, LinkModel.node_latency, met.cache_bandwidth, met.cache_bandwidth, call)
-    bus = team.most * min(SEEN_BYTES / together, met.cache_bandwidth)
-    return Memory(*paces, roll, SEEN_BYTES / one, bus, call)
-
-
-def fitted(touched: Sequence[int], seconds: Sequence[float]) -> Copies:
-    """The copies whose seconds per byte in runs that touch ``touched`` bytes are nearest to those.
-
-    Local.  The sum of squares of relative errors is the least.
-
-    >>> touched = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20]
-    >>> fitted(touched, [0.5e-10, 0.75e-10, 0.875e-10, 1.9375e-10, 2.46875e-10])[:3]  # 0.05, 0.1 and 0.3 s per GB
-    (20000000000.0, 10000000000.0, 3333333333.3)
-    """
-    sizes, times = np.array(touched, float), np.array(seconds)
-    steps = int(_STEPS_OF_SIZE * np.log2(sizes[-1] / sizes[0]))
-    caches = [sizes[0] * 2 ** (step / _STEPS_OF_SIZE) for step in range(steps)]
-    mean, most, least = float(1 / times.mean()), int(touched[-1]), np.inf
-    best = Copies(mean, mean, mean, most, most)
-    for core, cache in ((core, cache) for cache in caches for core in caches if core <= cache):
-        own, held = (np.minimum(1.0, each / sizes) for each in (core, cache))
-        parts = [held, 1 - held] if core == cache else [own, held - own, 1 - held]
-        terms = np.stack(parts, axis=1) / times[:, None]
-        found, *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
-        off = float(((terms @ found - 1) ** 2).sum())
-        first, fast, slow = found[0], found[-2], found[-1]
-        if 0 < first <= fast <= slow and off < least:
-            core_pace, cache_pace, memory_pace = (round(float(1 / each), 1) for each in (first, fast, slow))
-            least, best = off, Copies(core_pace, cache_pace, memory_pace, int(core), int(cache))
-    return best
-
-
-def _sizes(team: Team) -> list[int]:
-    return [size for size in _SIZES if 2 * size * team.most <= _MOST_OF_NODE] or [_SIZES[0]]
-
-
 class MemoryTimes:
-    """The arrays of a team on which its memory is measured."""
+    """The arrays of a team on which its memory is measured, and what was found."""
 
     def __init__(self, team: Team):
-        self._team, sizes = team, _sizes(team)
-        source, target = (self._allocate(sizes[-1]) for _ in range(2))
-        self._line, *arrays = [_copy(source[:size], target[:size]) for size in (LINE_BYTES, *sizes)]
-        self._rest = self._met(self._line, team.most)
-        self._copies = [self._met(copy, team.most) for copy in arrays]
-        runs = source[: _APART * _RUNS * RUN_BYTES].reshape(_RUNS, -1)[:, :RUN_BYTES]
-        into = target[: _RUNS * RUN_BYTES]
-        self._alone = [_copy(runs, into.reshape(runs.shape)), _copy(source[: len(into)], into), *arrays]
-        self._reading: list[Callable[[], None]] = []
-        if team.seen:
-            seen = team.seen[(team.position + 1) % len(team.mates)][LINE_BYTES:]
-            self._reading = [self._met(_copy(seen, target[:SEEN_BYTES]), n) for n in (1, team.most)]
+        self._team = team
+        self._sizes = [size for size in _SIZES if 2 * size * team.most <= _MOST_OF_NODE] or [_SIZES[0]]
+        source, target = (self._allocate(self._sizes[-1]) for _ in range(2))
+        line = _copy(source[:LINE_BYTES], target[:LINE_BYTES])
+        copies = [_copy(source[:size], target[:size], halves) for halves in (False, True) for size in self._sizes]
+        self._waiting = [*self._near(target[:SEEN_BYTES]), *[self._met(copy, team.most) for copy in (line, *copies)]]
+        self._alone = [_python, line, *copies]
+        self._found: list[list[list[float]]] = []
 
     def _allocate(self, n_bytes: int) -> np.ndarray:
         """Memory where arrays of operations lie, each page of it touched."""
@@ -134,38 +77,40 @@ class MemoryTimes:
         found[:] = 1
         return found
 
-    def measure(self) -> list[float]:
-        """Seconds: of Python code, a meeting in memory, a reading alone and of all, a copy of runs and of as many bytes
-        at once, and of copies by size, with meetings and without.  Collective.
+    def measure(self) -> None:
+        """Times everything once more.  Collective."""
+        batches = (self._waiting, _WAITING_SECONDS), (self._alone, _ALONE_SECONDS)
+        self._found.append([[self._team.steady_pace_of(call, least) for call in calls] for calls, least in batches])
+
+    def memory(self) -> Memory:
+        """The memory, by all times found.  Local."""
+        waiting, alone = zip(*self._found, strict=True)
+        in_a_row, one, together, rest, *copies = np.min(waiting, axis=0).tolist()
+        call, line, *own = np.median(alone, axis=0).tolist()
+        n, team = len(self._sizes), self._team
+        met, own_copies, in_runs, own_in_runs = (
+            paces(self._sizes, [_rest_of(seconds, other) for seconds in each])
+            for each, other in ((copies[:n], rest), (own[:n], line), (copies[n:], rest), (own[n:], line))
+        )
+        near = bandwidth = next(bandwidth for touched, bandwidth in reversed(met) if touched <= 2 * SEEN_BYTES)
+        latency = step = LinkModel.node_latency if team.most == 1 else in_a_row  # of messages
+        if team.seen:
+            latency, step = max(rest - COMPILED * call, 1e-8), max(in_a_row - rest, 1e-8) / (_IN_A_ROW - 1)
+            one, together = _rest_of(one, rest), _rest_of(together, rest)
+        if team.most > 1:
+            bandwidth, near = SEEN_BYTES / one, team.most * min(SEEN_BYTES / together, near)
+        return Memory(met, own_copies, in_runs, own_in_runs, _past(met), latency, step, bandwidth, near, call)
+
+    def _near(self, target: np.ndarray) -> list[Callable[[], None]]:
+        """Meetings in a row, a reading of a mate's memory by one process of each node, and by all.
+
+        Where processes do not see one another's memory, they exchange messages of these sizes.
         """
-        pace_of = self._team.steady_pace_of
-        rest = pace_of(self._rest)  # of meetings and calls, as copies of a line show them
-        near = self._near(rest) if self._team.most > 1 else [0.0, 1.0, 1.0]
-        met = [_rest_of(pace_of(copy), rest) for copy in self._copies]
-        call = pace_of(self._line)
-        alone = [_rest_of(pace_of(copy), call) for copy in self._alone]
-        return [pace_of(_python), *near, *alone[:2], *met, *alone[2:]]
-
-    def _near(self, rest: float) -> list[float]:
         team = self._team
-        if not team.seen:
-            return self._near_by_messages(team.mates[(team.position + 1) % len(team.mates)])
-        return [team.roll_seconds(), *[_rest_of(team.steady_pace_of(copy), rest) for copy in self._reading]]
-
-    def _met(self, copy: Callable[[], None], n_members: int) -> Callable[[], None]:
-        """A meeting, and a copy by ``n_members`` of each node."""
-        team = self._team
-
-        def run() -> None:
-            team.roll()
-            if team.position < n_members:
-                copy()
-
-        return run
-
-    def _near_by_messages(self, mate: int) -> list[float]:
-        """As `_near`, where processes do not see one another's memory: they exchange messages."""
-        team, before = self._team, self._team.mates[self._team.position - 1]
+        mate, before = team.mates[(team.position + 1) % len(team.mates)], team.mates[team.position - 1]
+        if team.seen:
+            copy = _copy(team.seen[team.mates.index(mate)][LINE_BYTES:], target)
+            return [partial(team.roll, _IN_A_ROW), self._met(copy, 1), self._met(copy, team.most)]
 
         def turn(size: int, n_members: int) -> Callable[[], None]:
             sent, received = np.ones(size, np.uint8), np.empty(size, np.uint8)
@@ -180,25 +125,61 @@ class MemoryTimes:
 
             return run
 
-        large = [team.pace_of(turn(SEEN_BYTES, n), _LARGE_ROUNDS) for n in (1, team.most)]
-        return [team.pace_of(turn(_SMALL, team.most), _SMALL_ROUNDS), *large]
+        return [turn(_SMALL, team.most), turn(SEEN_BYTES, 1), turn(SEEN_BYTES, team.most)]
+
+    def _met(self, copy: Callable[[], None], n_members: int) -> Callable[[], None]:
+        """A meeting, and a copy by ``n_members`` of each node."""
+        team = self._team
+
+        def run() -> None:
+            team.roll()
+            if team.position < n_members:
+                copy()
+
+        return run
 
 
 def _rest_of(seconds: float, other: float) -> float:
-    """Seconds without the ``other`` ones, but at least half."""
-    return max(seconds - other, seconds / 2)
+    """Seconds without the ``other`` ones, but at least a fourth."""
+    return max(seconds - other, seconds / 4)
 
 
-def _copy(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
-    """The engine's copy of an array of bytes."""
-    start = kernels.address_of(target)
-    row = kernels.box_row(source.shape, 1, source.strides, kernels.address_of(source), target.strides, 0)
-    table = kernels.build_table([] if row is None else [row])
-    where, columns, rows = kernels.address_of(table), table.shape[1], len(table)
+def paces(sizes: Sequence[int], seconds: Sequence[float]) -> list[tuple[int, float]]:
+    """The bytes that copies of arrays of ``sizes`` touch, and their bytes per second.  Local.
+
+    >>> paces([10, 20, 40], [1, 4, 5])
+    [(20, 10.0), (40, 8.0), (80, 8.0)]
+    """
+    found = [size / each for size, each in zip(sizes, seconds, strict=True)]
+    return [(2 * size, round(max(found[i:]), 1)) for i, size in enumerate(sizes)]
+
+
+def _past(copies: Sequence[tuple[int, float]]) -> float:
+    """Bytes per second of what is touched beyond the last size, as of what is touched between the last two."""
+    low, fast = copies[-2] if len(copies) > 1 else (0, 1.0)
+    high, slow = copies[-1]
+    return round((high - low) / (high / slow - low / fast), 1)
+
+
+def _copy(source: np.ndarray, target: np.ndarray, by_halves: bool = False) -> Callable[[], None]:
+    """The engine's copy of an array of bytes; ``by_halves``: every other of its runs of RUN_BYTES, then the rest."""
+    parts = [(source, target)]
+    if by_halves:
+        rows = [array.reshape(-1, 2 * RUN_BYTES) for array in (source, target)]
+        parts = [(rows[0][:, half], rows[1][:, half]) for half in (slice(None, RUN_BYTES), slice(RUN_BYTES, None))]
+    starts = kernels.address_of(source), kernels.address_of(target)
+    boxes = [
+        kernels.box_row(
+            one.shape, 1, one.strides, kernels.address_of(one), to.strides, kernels.address_of(to) - starts[1]
+        )
+        for one, to in parts
+    ]
+    table = kernels.build_table([row for row in boxes if row is not None])
+    where, columns, n_rows = kernels.address_of(table), table.shape[1], len(table)
     streams = kernels.streams_for(target.nbytes)
 
     def run(alive: tuple[np.ndarray, ...] = (source, target, table)) -> None:  # as long as this function
-        kernels.copy_table(where, columns, rows, 0, start, streams)
+        kernels.copy_table(where, columns, n_rows, 0, starts[1], streams)
 
     return run
 

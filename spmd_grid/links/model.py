@@ -31,22 +31,16 @@ __all__ = ["Link", "LinkModel", "Machine"]
 
 
 _Axes: TypeAlias = Sequence[tuple[int, float, float]] | Mapping[int, tuple[float, float]]
+_Copies: TypeAlias = Sequence[tuple[float, float]]
 
 _BANDWIDTH = "bytes per second, more than 0"
 _RULES = {
     "node_latency": "seconds, from 0",
+    "step_seconds": "seconds, from 0",
     "node_bandwidth": _BANDWIDTH,
     "network_latency": "seconds, from 0",
     "network_bandwidth": _BANDWIDTH,
     "memory_bandwidth": _BANDWIDTH,
-    "cache_bandwidth": _BANDWIDTH,
-    "cache_bytes": "bytes, from 0",
-    "core_bandwidth": _BANDWIDTH,
-    "core_bytes": "bytes, from 0",
-    "alone_bandwidth": _BANDWIDTH,
-    "alone_bytes": "bytes, from 0",
-    "alone_cache_bytes": "bytes, from 0",
-    "run_seconds": "seconds, from 0",
     "message_seconds": "seconds, from 0",
     "call_seconds": "seconds, from 0",
     "wake_seconds": "seconds, from 0",
@@ -56,7 +50,7 @@ _RULES = {
     "process_one_way": "times as fast as bytes that go both ways, at least 1",
     "taper": "cables whose bytes share the bandwidth of one in the network's core, at least 1",
 }
-_OPTIONAL = "cable_bandwidth", "bus_bandwidth", "cache_bandwidth", "core_bandwidth", "alone_bandwidth"
+_OPTIONAL = "cable_bandwidth", "bus_bandwidth", "step_seconds"
 
 
 class Link(NamedTuple):
@@ -84,10 +78,10 @@ class LinkModel:
     """The speed of the links between processes: seconds per message, and bytes per second to or from one process.
 
     Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
-    a process's own memory, and ``cache_bandwidth`` for those of the first ``cache_bytes`` that a run touches (None: as
-    fast as others), of which the first ``core_bytes`` are copied at ``core_bandwidth``; for a process that waits for no
-    other one these are ``alone_cache_bytes``, ``alone_bytes`` and ``alone_bandwidth``; ``run_seconds``: of each run of
-    memory, besides.
+    a process's own memory.  ``copies`` lists (bytes, bytes per second): how fast copies are in runs that touch this
+    number of bytes, which caches hold; ``alone_copies`` the same of a process that waits for no other one (empty: the
+    same).
+    ``run_copies``, ``alone_run_copies``: the same where they go run by run, of 4 KiB each (empty: the same).
     ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` that of an operation's
     Python code, ``wake_seconds`` what a process that waited for another node takes to go on.  ``cable_bandwidth``
     bounds what all processes of a node send to other nodes together while they receive as much; ``bus_bandwidth`` what
@@ -109,18 +103,15 @@ class LinkModel:
     """
 
     node_latency: float = 0.5e-6
+    step_seconds: float | None = None
     node_bandwidth: float = 5e9
     network_latency: float = 2e-6
     network_bandwidth: float = 12.5e9
     memory_bandwidth: float = 10e9
-    cache_bandwidth: float | None = None
-    cache_bytes: int = 0
-    core_bandwidth: float | None = None
-    core_bytes: int = 0
-    alone_bandwidth: float | None = None
-    alone_bytes: int = 0
-    alone_cache_bytes: int = 0
-    run_seconds: float = 0.0
+    copies: _Copies = ()
+    alone_copies: _Copies = ()
+    run_copies: _Copies = ()
+    alone_run_copies: _Copies = ()
     node_size: int = 1
     axes: _Axes = ()
     message_seconds: float = 0.5e-6
@@ -139,18 +130,15 @@ class LinkModel:
         def __init__(
             self,
             node_latency: float = ...,
+            step_seconds: float | None = ...,
             node_bandwidth: float = ...,
             network_latency: float = ...,
             network_bandwidth: float = ...,
             memory_bandwidth: float = ...,
-            cache_bandwidth: float | None = ...,
-            cache_bytes: int = ...,
-            core_bandwidth: float | None = ...,
-            core_bytes: int = ...,
-            alone_bandwidth: float | None = ...,
-            alone_bytes: int = ...,
-            alone_cache_bytes: int = ...,
-            run_seconds: float = ...,
+            copies: _Copies = ...,
+            alone_copies: _Copies = ...,
+            run_copies: _Copies = ...,
+            alone_run_copies: _Copies = ...,
             node_size: int = ...,
             axes: _Axes = ...,
             message_seconds: float = ...,
@@ -175,6 +163,8 @@ class LinkModel:
         if (as_ints((self.node_size,)) or (0,))[0] < 1:
             raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
         object.__setattr__(self, "axes", _check_axes(self.axes))
+        for name in ("copies", "alone_copies", "run_copies", "alone_run_copies"):
+            object.__setattr__(self, name, _check_copies(name, getattr(self, name)))
         if self.nodes is not None:
             self._set_nodes(as_ints(self.nodes))
 
@@ -192,7 +182,7 @@ class LinkModel:
 
     @classmethod
     def measure(cls, grid: _Measures, path: str | PathLike[str] | None = None) -> LinkModel:
-        """The model of the links between the processes of ``grid``, measured in 3 to 7 seconds.
+        """The model of the links between the processes of ``grid``, measured in 2 to 5 seconds.
 
         Collective over the grid; the same model on every process.  It measures what one process and what all processes
         of a node achieve: latency and bandwidth within nodes and between them, copies in memory, messages in a row.
@@ -291,6 +281,11 @@ class LinkModel:
         return self.node_size > 1 or self.nodes is not None
 
     @property
+    def step(self) -> float:
+        """Seconds of each further wait for the others of a node; of a meeting, where the model does not say it."""
+        return self.node_latency if self.step_seconds is None else self.step_seconds
+
+    @property
     def cable(self) -> float:
         """Bytes per second that all processes of a node send to other nodes together; infinite where not bounded."""
         return inf if self.cable_bandwidth is None else self.cable_bandwidth / self.taper
@@ -328,3 +323,16 @@ def _check_axes(axes: _Axes) -> tuple[tuple[int, float, float], ...]:
     if not all(latency >= 0 and bandwidth > 0 for _, latency, bandwidth in checked):
         raise ShardingError(f"links: axes is {axes!r}; {rule}")
     return tuple([(number, latency, bandwidth) for number, (_, latency, bandwidth) in zip(numbers, checked)])
+
+
+def _check_copies(name: str, copies: _Copies) -> tuple[tuple[float, float], ...]:
+    """The paces of copies by the bytes that runs touch, as tuples.  Raises ShardingError."""
+    try:
+        checked = tuple([(touched, bandwidth) for touched, bandwidth in copies])
+    except (TypeError, ValueError):
+        checked = ((0, 0),)
+    numbers = all(_is_number(value) and value > 0 for pair in checked for value in pair)
+    if not numbers or any(one[0] >= other[0] for one, other in zip(checked, checked[1:])):
+        rule = "it must list (bytes, bytes per second), all more than 0, in the order of the bytes"
+        raise ShardingError(f"links: {name} is {copies!r}; {rule}")
+    return checked

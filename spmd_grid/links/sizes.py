@@ -15,6 +15,7 @@ __all__ = [
     "MOST_CARRIED",
     "MOST_CHUNK",
     "MOST_RELAYED_BOX",
+    "RELAY_RING_BYTES",
     "RELAY_SLOT_BYTES",
     "most_folded_whole",
     "most_in_lines",
@@ -23,6 +24,7 @@ __all__ = [
 # -- within a node -------------------------------------------------------------------------------------------------
 
 RELAY_SLOT_BYTES = 1 << 18  # of a ring, which a step of a relay packs, for all receivers together
+RELAY_RING_BYTES = 1 << 20  # which each member packs, slot after slot
 MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie
 
 # If n members fold whole arrays, each of them fetches n - 1.  If they fold slices, each fetches as much as two arrays:

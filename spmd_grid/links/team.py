@@ -23,9 +23,7 @@ __all__ = ["LINE_BYTES", "SEEN_BYTES", "Team"]
 
 SEEN_BYTES, LINE_BYTES = 1 << 21, 64  # memory that the members of a node see of each other, behind a line of words
 
-_BATCH_SECONDS = 0.012
 _BATCHES = 5
-_ROLL_CALLS, _ROLL_BATCHES = 20, 20
 _NUMBER = -3  # of the wire, beside those of the group's meetings
 # As in exchange/agreement: how often a process that shares its core gives way before it sleeps, and for how long.
 _YIELDS, _SLEEP_NANOSECONDS = 40, 400_000
@@ -139,14 +137,15 @@ class Team:
             for found, each in zip(means, counts, strict=True)
         ]
 
-    def steady_pace_of(self, call: Callable[[], object]) -> float:
-        """As `pace_of`, in a batch long enough for what keeps processors busy; of as many calls when asked again."""
-        if call not in self._rounds:
-            rounds = 2
-            for _ in range(2):  # the first time, nodes that begin later than others count for much
-                rounds = max(2, ceil(_BATCH_SECONDS / self.pace_of(call, rounds, 1)))
-            self._rounds[call] = rounds
-        return self.pace_of(call, self._rounds[call], 1)
+    def steady_pace_of(self, call: Callable[[], object], least: float) -> float:
+        """As `pace_of`, in one batch of about ``least`` seconds; of as many calls when asked again."""
+        rounds = self._rounds.get(call, 2)
+        pace = self.pace_of(call, rounds, 1)
+        while rounds * pace < least / 2:  # the first time, nodes that begin later than others count for much
+            rounds = ceil(least / pace)
+            pace = self.pace_of(call, rounds, 1)
+        self._rounds[call] = rounds
+        return pace
 
     # -- meetings of a node's members -------------------------------------------------------------------------------
 
@@ -182,13 +181,3 @@ class Team:
             if at.FUTEX and not self.comm.times_well:
                 state[at.POLLS], state[at.YIELDS], state[at.SLEEPS] = 0, _YIELDS, kernels.address_of(self._pause)
         return self._roll
-
-    def roll_seconds(self) -> float:
-        """Seconds of a compiled meeting: the least of several batches, since a member that is late only adds time."""
-        found = []
-        for _ in range(_ROLL_BATCHES):
-            self.roll()  # all have come
-            began = perf_counter()
-            self.roll(_ROLL_CALLS)
-            found.append((perf_counter() - began) / _ROLL_CALLS)
-        return self.slowest(min(found))

@@ -142,7 +142,7 @@ def test_the_less_disturbed_measurement_counts():
 
 
 def test_a_model_is_measured_anew_once_the_pace_has_changed():
-    paces = iter([Pace(1, 1), Pace(1.1, 1), Pace(1, 0.8), Pace(1, 0.8), Pace(1, 0.79), Pace(2, 2)])
+    paces = iter([Pace(1, 1), Pace(1, 1), Pace(1.1, 1), Pace(1, 0.8), Pace(1, 0.8), Pace(1, 0.79), Pace(2, 2)])
     numbers = iter(range(10))
     moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=2)
     assert moments.links().node_latency == 0
@@ -150,6 +150,13 @@ def test_a_model_is_measured_anew_once_the_pace_has_changed():
     assert moments.change() == 1.25 and moments.links().node_latency == 1, "copies are faster"
     assert moments.change() == pytest.approx(0.8 / 0.79) and moments.links().node_latency == 1
     assert moments.change() == 2 / 0.8 and moments.links().node_latency == 1, "not more often than that"
+
+
+def test_a_model_is_measured_anew_if_the_pace_changes_meanwhile():
+    paces, numbers = iter([Pace(1, 2), Pace(1, 1), Pace(1.1, 1), Pace(2, 1), Pace(1, 1)]), iter(range(10))
+    moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=3)
+    assert moments.links().node_latency == 1 and len(moments.models) == 2, "the first was measured as copies sped up"
+    assert moments.change() == 2 / 1.1 and moments.links().node_latency == 2, "the last that may be measured"
 
 
 def test_the_pace_of_ranks_that_sleep():

@@ -4,18 +4,18 @@ import doctest
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
 from spmd_grid.links import copies as copies_module
 from spmd_grid.links import measure_memory
-from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
-from spmd_grid.links.measure_memory import fitted
+from spmd_grid.links.copies import copy_seconds, in_runs, near_seconds, run_seconds
+from spmd_grid.links.measure_memory import paces
 from spmd_grid.links.model import LinkModel
-from spmd_grid.reshard.planner.cost import chain_cost, step_cost
-from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_TO_ALL, Step
+from spmd_grid.reshard.planner import node_work
+from spmd_grid.reshard.planner.cost import chain_cost, costs_in_chain, step_cost
+from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_TO_ALL, SLICE, Step
 
 MIB = 1 << 20
 # A MiB per second past the caches, ten in them; they hold 4 MiB of each process.
@@ -24,8 +24,7 @@ CACHED = LinkModel(
     node_latency=0,
     node_bandwidth=10 * MIB,
     memory_bandwidth=MIB,
-    cache_bandwidth=10 * MIB,
-    cache_bytes=4 * MIB,
+    copies=[(4 * MIB, 10 * MIB)],
 )
 
 
@@ -44,17 +43,18 @@ def test_models_that_know_no_caches_copy_at_one_pace():
     assert near_seconds(links, 600, 2, 1 << 40) == 3, "the bus is shared by two"
 
 
-def test_the_first_of_what_is_touched_is_in_the_cache_of_the_core():
-    """Own memory is copied at twice the pace of the caches where the core's holds it; that of others is not."""
-    links = replace(CACHED, core_bandwidth=20 * MIB, core_bytes=MIB)
-    for touched, seconds in ((0, 0.05), (1, 0.05), (2, 0.075), (4, 0.0875), (8, 0.5 + 0.05 - 0.05 / 8)):
+def test_the_time_of_a_copy_grows_in_a_line_between_sizes():
+    """A MiB at 20 MiB per second, the next three at 10, and past them at one."""
+    links = replace(CACHED, copies=[(MIB, 20 * MIB), (4 * MIB, 4 * MIB / 0.35)])
+    for touched, seconds in ((0.5, 0.05), (1, 0.05), (2, 0.15 / 2), (4, 0.35 / 4), (8, 4.35 / 8)):
         assert copy_seconds(links, MIB, touched * MIB) == pytest.approx(seconds)
-        assert near_seconds(links, MIB, 2, touched * MIB) == near_seconds(CACHED, MIB, 2, touched * MIB)
+        near = near_seconds(links, MIB, 2, touched * MIB)
+        assert near == pytest.approx(max(0.1, seconds)), "others' memory is no faster than the bus"
 
 
 def test_processes_that_wait_for_no_other_have_more_of_the_caches():
-    links = replace(CACHED, alone_bandwidth=40 * MIB, alone_bytes=2 * MIB, alone_cache_bytes=8 * MIB)
-    for touched, seconds in ((1, 0.025), (4, 0.0625), (8, 0.1 - 0.25 * 0.075), (16, 0.55 - 0.125 * 0.075)):
+    links = replace(CACHED, alone_copies=[(2 * MIB, 40 * MIB), (8 * MIB, 20 * MIB)])
+    for touched, seconds in ((1, 0.025), (4, (0.05 + 0.35 / 3) / 4), (8, 0.05), (16, (0.4 + 8) / 16)):
         assert copy_seconds(links, MIB, touched * MIB, alone=True) == pytest.approx(seconds)
         assert copy_seconds(links, MIB, touched * MIB) == copy_seconds(CACHED, MIB, touched * MIB)
     assert copy_seconds(CACHED, MIB, MIB, alone=True) == copy_seconds(CACHED, MIB, MIB), "a model that does not say it"
@@ -63,44 +63,48 @@ def test_processes_that_wait_for_no_other_have_more_of_the_caches():
 @pytest.mark.parametrize(
     "source, target, runs",
     [
-        ([[], []], [[0, 1], []], 1),  # rows are one run
+        ([[], []], [[0, 1], []], 0),  # rows are one run
         ([[], []], [[], [0, 1]], 724),
         ([[], []], [[0], [1]], 362),
-        ([[0], [1]], [[0, 1], []], 181 + 1 + 181),  # what is kept, packed and landed
-        ([[0, 1], []], [[0], []], 3),
+        ([[0], [1]], [[0, 1], []], 181 + 181),  # what is kept and landed; what is packed is one run
+        ([[0, 1], []], [[0], []], 0),
     ],
     ids=str,
 )
 def test_runs_of_memory(source, target, runs):
-    """Runs of 2 KiB and more, some of which are all of a box."""
-    links = replace(CACHED, memory_bandwidth=1e99, cache_bandwidth=None, node_bandwidth=1e99, run_seconds=1)
+    """Runs of 4 KiB and more, of which 4 KiB each take a second longer."""
+    free = [(1, 1e99)]
+    links = replace(
+        CACHED, memory_bandwidth=1e99, copies=free, node_bandwidth=1e99, run_copies=[(1, 4096), (1 << 40, 4096)]
+    )
     found = sg.plan_reshard(
-        sg.Sharding(GRID, source), sg.Sharding(GRID, target), (724, 724), "f8", "direct", links=links
+        sg.Sharding(GRID, source), sg.Sharding(GRID, target), (724, 2896), "f8", "direct", links=links
     ).seconds
     assert found == pytest.approx(runs)
 
 
 def test_short_runs():
-    """Runs of 256 bytes take a fourth of what a run of a KiB takes; of longer ones, the first KiB."""
-    assert run_starts(8, 8 << 8) == 2 and run_starts(8, 8 << 10) == run_starts(8, 8 << 20) == 8
+    """All bytes of short runs take longer; of longer ones the first 4 KiB; of one run none."""
+    assert in_runs(8, 8 << 10) == 8 << 10 and in_runs(8, 8 << 12) == in_runs(8, 8 << 20) == 8 << 12
+    assert in_runs(1, 1 << 20) == 0
 
 
-@pytest.mark.parametrize("core", [0.25, 0.5, 3])
-@pytest.mark.parametrize("cache", [3, 5, 8])
-def test_the_sizes_of_caches_are_found_from_times(cache, core):
-    touched = [n * MIB for n in (0.25, 0.5, 1, 2, 4, 8, 16, 30)]
-    links = LinkModel(memory_bandwidth=5e9, cache_bandwidth=22e9, cache_bytes=cache * MIB)
-    links = replace(links, core_bandwidth=40e9, core_bytes=int(core * MIB))
-    noise = np.random.default_rng(1).uniform(0.98, 1.02, 8)
-    found = fitted(touched, [copy_seconds(links, 1, n) * factor for n, factor in zip(touched, noise, strict=True)])
-    for n in touched:
-        guess = LinkModel(**found._asdict())
-        assert copy_seconds(guess, 1, n) == pytest.approx(copy_seconds(links, 1, n), rel=0.1)
+def test_runs_take_longer_by_what_a_run_touches():
+    links = replace(
+        CACHED, copies=[(MIB, 20 * MIB), (4 * MIB, 10 * MIB)], run_copies=[(MIB, 16 * MIB), (4 * MIB, 5 * MIB)]
+    )
+    for touched, seconds in ((MIB, 1 / 16 - 1 / 20), (4 * MIB, 0.1), (8 * MIB, 0.05)):
+        assert run_seconds(links, MIB, touched) == pytest.approx(seconds)
+    assert run_seconds(CACHED, MIB, MIB) == 0, "a model that does not say it"
+    assert run_seconds(links, MIB, MIB, alone=True) == run_seconds(links, MIB, MIB)
+    own = replace(links, alone_copies=[(MIB, 20 * MIB)], alone_run_copies=[(MIB, 10 * MIB)])
+    assert run_seconds(own, MIB, MIB, alone=True) == pytest.approx(0.05)
 
 
-def test_caches_that_hold_everything():
-    found = fitted([4 * MIB, 30 * MIB], [1e-10, 1e-10])
-    assert found.cache_bandwidth == pytest.approx(1e10) and found.memory_bandwidth == pytest.approx(1e10)
+def test_what_touches_less_is_no_slower():
+    """A copy of 2 MiB was disturbed: it takes as long for each byte as one of 4 MiB."""
+    touched = paces([MIB, 2 * MIB, 4 * MIB, 8 * MIB], [0.1, 0.9, 1, 8])
+    assert touched == [(2 * MIB, 10 * MIB), (4 * MIB, 4 * MIB), (8 * MIB, 4 * MIB), (16 * MIB, MIB)]
 
 
 @pytest.mark.parametrize(
@@ -110,17 +114,17 @@ def test_caches_that_hold_everything():
         ([[], []], [[0, 1], []], 724, 0.1),
         # Each keeps half a MiB, packs as much for its mate, and lands as much: one and a half, of 2 MiB.
         ([[0], [1]], [[0, 1], []], 724, 0.15),
-        # Four times as much, of 8 MiB, of which half is in the caches.
-        ([[0], [1]], [[0, 1], []], 1448, 6 * 0.55),
+        # Four times as much; 8 MiB are touched, and a ring of one: 4 MiB in 0.4 s, and five more.
+        ([[0], [1]], [[0, 1], []], 1448, 6 * 5.4 / 9),
         # Each packs 4 MiB of 12, and keeps them: it reads them twice, but the second time from its core's cache.
-        ([[0, 1], []], [[0], []], 1448, 2.5 * 4 * 0.7),
-        # The first of a node has all cells of both, and packs and keeps the same half; the other one lands it.
-        ([[1], []], [[0], []], 724, 0.3),
+        ([[0, 1], []], [[0], []], 1448, 2.5 * 4 * 9.4 / 13),
+        # The first of a node has all cells of both, and packs and keeps the same 2 MiB; the other one lands it.
+        ([[1], []], [[0], []], 724, 3 * 0.1),
     ],
     ids=str,
 )
 def test_steps_within_nodes(source, target, side, seconds):
-    """Boxes of up to 4 MiB pass through a ring, which the caches hold; the busiest process counts."""
+    """Boxes of up to 4 MiB pass through a ring; the busiest process counts."""
     assert step_seconds(sg.Sharding(GRID, source), sg.Sharding(GRID, target), side) == pytest.approx(seconds, rel=0.01)
 
 
@@ -130,39 +134,50 @@ def test_folds_read_what_is_kept():
     assert found == pytest.approx((1 + 1 + 1 / 2) / 10, rel=0.01)
 
 
+def test_cells_between_those_of_a_box_are_touched():
+    """A fourth of the columns is cut out of 4 MiB: with its result, 5 MiB are touched, and a fourth of the rows, 2."""
+    columns, rows = (
+        step_seconds(sg.Sharding(GRID, [[], []]), sg.Sharding(GRID, to), 724) for to in ([[], [0, 1]], [[0, 1]])
+    )
+    assert rows == pytest.approx(0.1, rel=0.01) and columns == pytest.approx(1.4 / 5, rel=0.01)
+
+
 def step_seconds(source, target, side):
     return sg.plan_reshard(source, target, (side, side), "f8", "direct", links=CACHED).seconds
 
 
-@pytest.mark.parametrize("module", [copies_module, measure_memory])
+@pytest.mark.parametrize("module", [copies_module, measure_memory, node_work])
 def test_examples(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
 
 
 def test_caches_hold_a_part_of_all_that_a_run_touches():
-    """A step within nodes that follows one between them: alone it touches 2 MiB, which the caches hold."""
+    """Blocks of a MiB are joined to rows of two, and cut again: alone, joining touches 3 MiB, and a ring of one."""
+    blocks, rows, cut = (Layout(sg.Sharding(GRID, split), (1024, 512)) for split in ([[0], [1]], [[0]], [[0, 1]]))
+    steps = [Step(ALL_GATHER, blocks, rows, (1,), (1,)), Step(SLICE, rows, cut, (1,), (0,))]
+    assert step_cost(steps[0], 8, CACHED).seconds == pytest.approx(0.25)  # three copies of a MiB, one of which is half
+    joined, sliced = costs_in_chain(steps, 8, CACHED)
+    assert joined.seconds == pytest.approx(2.5 * 1.4 / 5) and sliced.seconds == pytest.approx(0.1)
+    assert chain_cost(steps, 8, CACHED).seconds == joined.seconds + sliced.seconds
+
+
+def test_caches_hold_nothing_where_a_step_crosses():
     links = replace(CACHED, network_latency=0, network_bandwidth=1e99, cable_bandwidth=1e99, message_seconds=0)
     blocks, crossed, rows = (sg.Sharding(GRID, split) for split in ([[0], [1]], [[], [1, 0]], [[0], []]))
-    shape = (1024, 512)  # a MiB of each process, and 2 MiB of each row
-    first, second = (Layout(each, shape) for each in (crossed, blocks))
-    steps = [Step(ALL_TO_ALL, first, second, (0,), (0, 1)), Step(ALL_GATHER, second, Layout(rows, shape), (1,), (1,))]
-    near = step_cost(steps[1], 8, links).seconds
-    assert near == pytest.approx(0.25)  # three copies of a MiB, one of which is half a copy
-    # 4 MiB of arrays, and half a MiB each way in the system's buffers: the caches hold four of five.
-    before = step_cost(steps[0], 8, links, 2 * MIB + MIB).seconds
-    slower = 0.8 / 10 + 0.2
-    assert chain_cost(steps, 8, links).seconds - before - links.call_seconds == pytest.approx(2.5 * slower)
+    first, second, last = (Layout(each, (1024, 512)) for each in (crossed, blocks, rows))
+    steps = [Step(ALL_TO_ALL, first, second, (0,), (0, 1)), Step(ALL_GATHER, second, last, (1,), (1,))]
+    alone, *_ = costs_in_chain(steps[:1], 8, links)
+    crossing, near = costs_in_chain(steps, 8, links)
+    assert near.seconds == pytest.approx(2.5) and crossing.seconds == pytest.approx(alone.seconds)
+    assert alone.seconds == pytest.approx(1.5), "a MiB of the result, and half of it packed"
 
 
 def test_what_a_plan_prints_adds_up():
-    """Steps are priced as in a run of all of them, in which the caches hold less than in a run of one alone."""
     links = replace(CACHED, call_seconds=1.5)
     source, target = sg.Sharding(GRID, [[0], [1]]), sg.Sharding(GRID, [[], [0]])
     plan = sg.plan_reshard(source, target, (1024, 512), "f8", "basis", links=links)
     lines = str(plan).splitlines()
     parts = [float(line.split()[0]) for line in lines if re.match(r"     [\d.]+ s\b", line)]
-    (total,) = (float(line.split()[2]) for line in lines if line.startswith("in all"))
-    assert len(parts) == 3 and "1.50 s for the Python code" in str(plan)
-    assert sum(parts) == pytest.approx(total, abs=0.015)
-    assert parts[0] > step_cost(plan.steps[0], 8, links).seconds
+    assert parts == [2.5, pytest.approx(3.0, rel=0.1), 1.5] and "for the Python code" in str(plan)
+    assert next(line for line in lines if line.startswith("in all")).startswith(f"in all {sum(parts):.2f} s,")

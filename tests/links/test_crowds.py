@@ -52,16 +52,17 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
         ((4,), 2, 25 + 2 * 100 + 10),  # in memory before and after lines cross
         ((10,), 2, 25 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
         ((4,), 1, 25 + 10 + 2),  # a message to each
-        ((16,), 1, 1000 + 7 + 4 * 10),  # by MPI, in rounds
-        ((40,), 2, 1000 + 7 + 6 * 10),  # a member would have to serve ten nodes
+        ((16,), 1, 1200 + 7 + 4 * 10),  # by MPI, in rounds
+        ((40,), 2, 1200 + 7 + 6 * 10),  # a member would have to serve ten nodes
     ],
 )
 def test_meetings(shape, node_size, seconds):
     links = LinkModel(
         node_size=node_size,
-        call_seconds=1000,
+        call_seconds=1200,
         wake_seconds=7,
         node_latency=100,
+        step_seconds=1e6,
         network_latency=10,
         message_seconds=1,
     )
@@ -72,10 +73,10 @@ def test_meetings(shape, node_size, seconds):
 @pytest.mark.parametrize(
     "source, target, seconds",
     [
-        (([[0], [1]]), ([[0], []]), 3 / 40),  # rows stay on their nodes: the step waits as long
-        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5 + 3 / 40),  # columns reach all nodes, and are joined where they meet
-        (([[0], []]), ([[0], [1]]), 3 / 40),  # nothing moves
-        (([[0], []]), ([[0, 1], []]), 3 / 40),
+        (([[0], [1]]), ([[0], []]), 3 / 48),  # rows stay on their nodes: the step waits as long
+        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5 + 3 / 48),  # columns reach all nodes, and are joined where they meet
+        (([[0], []]), ([[0], [1]]), 3 / 48),  # nothing moves
+        (([[0], []]), ([[0, 1], []]), 3 / 48),
     ],
     ids=str,
 )
@@ -115,25 +116,28 @@ def test_waits_for_other_nodes(name, n_bytes, waits):
     assert found == pytest.approx(waits), "none in the meeting, which polls"
 
 
-@pytest.mark.parametrize("side, steps", [(32, 0), (256, 1), (1024, 8), (2048, 0)])
-def test_relays_within_a_node(side, steps):
-    """Half of a block goes to the mate: below 16 KiB it is read, from 4 MiB on too.  Relays are packed first."""
-    links = LinkModel(node_size=2, node_latency=1000, node_bandwidth=1 << 40, memory_bandwidth=1 << 30)
+@pytest.mark.parametrize("side, packs, waits", [(32, False, 0), (256, True, 1), (1024, True, 8), (2048, False, 1)])
+def test_relays_within_a_node(side, packs, waits):
+    """Half of a block goes to the mate: below 16 KiB with the meeting; from 4 MiB on it is read, and its owner waits.
+
+    Relays are packed first, in steps of 256 KiB.
+    """
+    links = free_links(node_latency=1000, step_seconds=10, node_bandwidth=1 << 40, memory_bandwidth=1 << 30)
     grid = sg.Grid((2,))
     rows, columns = (sg.Sharding(grid, split) for split in ([[0], []], [[], [0]]))
     plan = sg.plan_reshard(rows, columns, (side, side), "f8", links=links)
     kept = sent = side * side * 8 / 4
-    passes = kept + (sent if steps else 0)
-    assert plan.run_seconds == pytest.approx(1000 * (2 + steps) + passes / 2**30 + sent / 2**40, rel=1e-12)
+    passes = kept + (sent if packs else 0)
+    assert plan.run_seconds == pytest.approx(1000 + 10 * waits + passes / 2**30 + sent / 2**40, rel=1e-12)
 
 
 def test_steps_of_relays_whose_ends_do_different_work():
-    """One keeps half of its rows, and gives 2 MiB to the other, in 8 steps: both wait twice in each."""
-    links = free_links(node_size=2, node_latency=1)
+    """One keeps half of its rows, and gives 2 MiB to the other, in 8 steps: both wait twice in each but the first."""
+    links = free_links(node_latency=100, step_seconds=1)
     grid = sg.Grid((2,))
     first = sg.Sharding(sg.Grid((1,)), ())
     plan = sg.plan_reshard(first, sg.Sharding(grid, [[0], []]), (1024, 512), "f8", links=links)
-    assert plan.run_seconds == pytest.approx(2 + 2 * 8)
+    assert plan.run_seconds == pytest.approx(100 + 8 + 7)
 
 
 @pytest.mark.parametrize("one_way, process_one_way, seconds", [(2, 1, 4), (1, 2, 4), (2, 4, 2), (4, 2, 2)])

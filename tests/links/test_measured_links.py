@@ -2,12 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
 from support.storage.layouts import shared_folder
 
 import spmd_grid as sg
 from spmd_grid.links.kept import _misfit
+from spmd_grid.links.measure import _Crossings
 from spmd_grid.links.model import LinkModel, Machine
+from spmd_grid.links.team import Team
 
 MAPS = {
     "block": (0, 0, 2, 2),
@@ -30,10 +33,12 @@ def test_measured_models(spmd, name):
     def body():
         model = LinkModel.measure(pretend(MAPS[name]))
         assert all(value > 0 for value in (model.node_latency, model.node_bandwidth, model.memory_bandwidth))
+        assert model.step_seconds > 0 and model.step == model.step_seconds
         assert all(value > 0 for value in (model.network_latency, model.network_bandwidth, model.message_seconds))
-        assert model.core_bandwidth >= model.cache_bandwidth >= model.memory_bandwidth and model.alone_bandwidth > 0
-        assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 2 and model.run_seconds >= 0
-        assert 0 < model.core_bytes <= model.cache_bytes and model.alone_bytes > 0
+        for copies in (model.copies, model.alone_copies, model.run_copies, model.alone_run_copies):
+            assert len(copies) == 8 and sorted(copies, key=lambda pair: -pair[1]) == sorted(copies)
+        assert model.memory_bandwidth <= model.copies[-1][1]
+        assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 2
         assert (model.cable_bandwidth is None) == (name == "one node")
         assert [model.node_of(p) for p in range(4)] == [sorted(set(MAPS[name])).index(node) for node in MAPS[name]]
         return repr(model)
@@ -52,6 +57,29 @@ def test_a_part_of_the_processes_measures(spmd):
     assert first == last and outside is None and "node_size=2" in first
 
 
+def test_bytes_that_go_one_way(spmd):
+    """Of three nodes, the first sends to the second one, and then receives from it.
+
+    Of two measurements the shorter counts: of one process 3 s both ways, 1 s the one way, 1.5 s the other, which is the
+    slower; of all 2 s and 0.5 s.
+    """
+
+    def body():
+        comm = sg.init_grid((3,)).group((0,))
+        crossings = _Crossings(Team(comm, [0, 1, 2]))
+        for way, sender, receiver in ((1, 0, 1), (-1, 1, 0)):
+            sent, received = np.full(8, way, np.int8), np.zeros((2, 8), np.int8)
+            comm.wait_all(crossings._shift(1, sent.view(np.uint8), received.view(np.uint8), way))
+            assert (received == (way if comm.rank == receiver else 0)).all(), sender
+        rest = crossings._waited + crossings._meeting
+        crossings._found = [[rest + s for s in times] for times in ((3, 1, 2, 2, 1), (4, 3, 1.5, 4, 0.5))]
+        found = crossings.far()
+        return found.process_one_way, found.one_way
+
+    for of_process, of_node in spmd(3, body):
+        assert of_process == pytest.approx(2) and of_node == pytest.approx(4)
+
+
 def test_models_are_kept(spmd, tmp_path):
     def body():
         path = shared_folder(tmp_path) / "links.json"
@@ -59,7 +87,7 @@ def test_models_are_kept(spmd, tmp_path):
         one, again = LinkModel.measure(grid, path), LinkModel.measure(grid, str(path))
         assert one == again == LinkModel.load(path) and one.machine == again.machine
         record = json.loads(path.read_text())
-        assert record["version"] == 6 and len(record["machine"]["hosts"]) == 2
+        assert record["version"] == 7 and len(record["machine"]["hosts"]) == 2
         assert [file.name for file in path.parent.iterdir()] == ["links.json"]
 
     spmd(3, body)
@@ -129,7 +157,7 @@ def test_machines(change, words):
     [
         LinkModel(),
         LinkModel(nodes=(0, 1, 0), cable_bandwidth=1e9),
-        LinkModel(memory_bandwidth=5e9, cache_bandwidth=20e9, cache_bytes=1 << 22),
+        LinkModel(memory_bandwidth=5e9, copies=[(1 << 22, 20e9)]),
         LinkModel(node_size=3, axes={1: (1e-6, 2e9)}, taper=2),
     ],
     ids=str,
@@ -144,8 +172,8 @@ def test_saved_models_are_the_same(tmp_path, model):
     [
         ("", "holds no model of links"),
         ("[1]", "holds no model of links"),
-        ('{"format": "spmd_grid links", "version": 5}', "version 5; this package reads version 6"),
-        ('{"format": "spmd_grid links", "version": 6, "model": {}}', "has no model with the entries"),
+        ('{"format": "spmd_grid links", "version": 6}', "version 6; this package reads version 7"),
+        ('{"format": "spmd_grid links", "version": 7, "model": {}}', "has no model with the entries"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, words):

@@ -85,11 +85,17 @@ class Moments:
     def __init__(self, pace: Callable[[], Pace], measure: Callable[[], LinkModel], most: int):
         self._pace, self._measure, self._most = pace, measure, most
         self.models: list[LinkModel] = []
+        self._now = pace()
         self._anew()
 
     def _anew(self) -> None:
-        self.models.append(self._measure())
-        self._then = self._now = self._pace()
+        """Measures a model, and another one as long as the pace changes meanwhile."""
+        before = None
+        while before is None or (self._now.change(before) > STEADY and len(self.models) < self._most):
+            before = self._now
+            self.models.append(self._measure())
+            self._now = self._pace()
+        self._then = self._now
 
     def links(self) -> LinkModel:
         """The model of the pace that was found last; measured anew where it has changed.  Collective."""

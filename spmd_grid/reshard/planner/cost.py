@@ -21,18 +21,18 @@ own node besides.  All processes are assumed to be as busy as the busiest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
-from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
+from spmd_grid.links.copies import copy_seconds, in_runs, near_seconds, run_seconds
 from spmd_grid.links.costs import Crowd, crowd_of
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.node_traffic import NodeTraffic, crosses_once, is_listed, node_traffic, probes
-from spmd_grid.reshard.planner.node_work import runs_of, seconds_within_node
+from spmd_grid.reshard.planner.node_work import runs_of, seconds_within_node, span_of
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def step_cost(step: Step, itemsize: int, links: LinkModel, beside: int = 0) -> Cost:
+def step_cost(step: Step, itemsize: int, links: LinkModel, beside: float = 0) -> Cost:
     """The cost of a step.
 
     Local; takes no longer for a million devices.  ``messages`` are those of a few devices, and not exact where replicas
@@ -100,23 +100,28 @@ def step_cost(step: Step, itemsize: int, links: LinkModel, beside: int = 0) -> C
     return Cost(seconds, received, messages, source + target + buffers + stacked)
 
 
-def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel, beside: int) -> float:
+def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel, beside: float) -> float:
     """The seconds in which a process copies ``target`` bytes out of its own array, by the runs of the first device."""
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
     first = (0,) * step.target.grid.ndim
     box, own = move.kept_box(first), move.own_source(first)
-    runs = 0 if box is None or own is None else runs_of(box, move.source_box(own), move.target_box(first))
-    return copy_seconds(links, target, 2 * target + beside, alone=True) + run_starts(runs, target) * links.run_seconds
+    runs, spanned = 0, target
+    if box is not None and own is not None:
+        runs = runs_of(box, move.source_box(own), move.target_box(first))
+        spanned = span_of([box], move.source_box(own)) * itemsize
+    touched = spanned + target + beside
+    seconds = copy_seconds(links, target, touched, alone=True)
+    return seconds + run_seconds(links, in_runs(runs, target), touched, alone=True)
 
 
 def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:
     """The seconds of an exchange between nodes, but for passes over a process's own memory."""
     far = max(traffic.load / link.bandwidth, 0 if links.axes else traffic.load_of_node / links.cable)
-    near = near_seconds(links, traffic.near, 1, touched) + (links.node_latency if traffic.near else 0)
+    near = near_seconds(links, traffic.near, 1, touched) + (links.step if traffic.near else 0)
     return link.latency + links.wake_seconds + traffic.messages * links.message_seconds + far + near
 
 
-def _native(step: Step, link: Link, received: int, touched: int, links: LinkModel, once: bool) -> tuple[int, float]:
+def _native(step: Step, link: Link, received: int, touched: float, links: LinkModel, once: bool) -> tuple[int, float]:
     """Messages and seconds of an all_gather or a broadcast between nodes, but for the pass over its result.
 
     ``touched``: the bytes of a process's arrays; ``once``: whether what several members of a node need crosses once.
@@ -135,7 +140,7 @@ def _native(step: Step, link: Link, received: int, touched: int, links: LinkMode
 
     near = 0.0
     if crowd.on_node > 1:
-        near = links.node_latency + near_seconds(links, received, crowd.processes, touched)
+        near = links.step + near_seconds(links, received, crowd.processes, touched)
     if step.kind == ALL_GATHER:
         rounds = (crowd.members - 1).bit_length()
         share = received * crowd.members / max(1, crowd.members - 1) * far * (1 if once else crowd.on_node)
@@ -164,26 +169,28 @@ def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
 def costs_in_chain(steps: Sequence[Step], itemsize: int, links: LinkModel) -> list[Cost]:
     """The cost of each of several consecutive steps, in a run of all of them.  Local.
 
-    When a step comes again, the caches hold a part of all that the run touches: the arrays of the other steps too, and,
-    of what crosses between nodes, what lies in the system's buffers.
+    When a step comes again, the caches hold a part of all that the run touches: the arrays of the other steps too.
+    Where a step crosses between nodes they hold nothing.
     """
     each = [run_steps_of(step) for step in steps]
     parts = [part for run_steps in each for part in run_steps]
-    own = [(most_local(part.source) + most_local(part.target)) * itemsize for part in parts]
-    between = sum([most_local(part.source) for part in parts[1:]]) * itemsize  # arrays of two steps
-    touched = sum(own) - between + sum([_buffered(part, itemsize, links) for part in parts])
-    costs = iter(
-        [step_cost(part, itemsize, links, touched - of_part) for part, of_part in zip(parts, own, strict=True)]
-    )
+    costs = iter([step_cost(part, itemsize, links, b) for part, b in zip(parts, _beside(parts, itemsize, links))])
     return [_sum([next(costs) for _ in run_steps], run_steps, itemsize) for run_steps in each]
 
 
-def _buffered(step: Step, itemsize: int, links: LinkModel) -> int:
-    """The bytes that a process sends and receives in a step between nodes."""
-    if step.kind in (SLICE, MARK_PARTIAL) or stays_within_nodes(step, itemsize, links):
-        return 0
-    totals = step_totals(step, itemsize, links.node_size)
-    return totals.most_sent + totals.most_received
+def _beside(parts: Sequence[Step], itemsize: int, links: LinkModel) -> Iterator[float]:
+    """By step, the bytes that the run of all ``parts`` touches besides those of the step."""
+    if any(_crosses(part, itemsize, links) for part in parts):
+        yield from [inf] * len(parts)
+        return
+    own = [(most_local(part.source) + most_local(part.target)) * itemsize for part in parts]
+    between = sum([most_local(part.source) for part in parts[1:]]) * itemsize  # arrays of two steps
+    yield from [sum(own) - between - of_step for of_step in own]
+
+
+def _crosses(step: Step, itemsize: int, links: LinkModel) -> bool:
+    """Whether anything of a step passes between nodes."""
+    return step.kind not in (SLICE, MARK_PARTIAL) and not stays_within_nodes(step, itemsize, links)
 
 
 def _sum(costs: Sequence[Cost], steps: Sequence[Step], itemsize: int) -> Cost:

@@ -2,10 +2,14 @@
 
 Boxes of 16 KiB to 4 MiB pass through the sender's ring (`executor/exchanges/relayed_boxes.py`), in steps in which it
 packs a slot, and waits; their receivers land them from there, or fold them with what they keep, which is only read
-then.  Larger ones are read where they lie, smaller ones come with the meeting.  What a process keeps is copied besides,
-step by step: cells that it has just packed are in its core's cache.  Where some only pack and others only land, each
-waits for the other in every step; else both have something to do meanwhile.  Those of small grids are listed; of
-others, the most of any process is taken for the same one.
+then, and packed before where it is not one run of memory.  Larger ones are read where they lie, and their owners wait
+until they have been read; smaller ones come with the meeting.  What a process keeps is copied besides, step by step:
+cells that it has just packed are in its core's cache.  Where some only pack and others only land, those wait for these,
+too, in every step but the first; else both have something to do meanwhile.  Those of small grids are listed; of others,
+the most of any process is taken for the same one.
+
+A run touches of each array all that lies between the first and the last cell of its boxes: where only parts of its rows
+are copied, the caches hold no more of them than if the rows were copied whole.  It touches the ring besides.
 
 Processes of a node may differ in what they do.  Where they share cores or the bus, one is faster while others rest: it
 takes as long as all of them would if the work were divided, or as its own part takes it alone, whichever is longer.
@@ -14,33 +18,36 @@ takes as long as all of them would if the work were divided, or as its own part 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from spmd_grid.grid.box import Box
-from spmd_grid.links.copies import copy_seconds, near_bandwidth, near_seconds, run_starts
+from spmd_grid.links.copies import copy_seconds, in_runs, near_bandwidth, near_seconds, run_seconds
 from spmd_grid.links.model import LinkModel
-from spmd_grid.links.sizes import MOST_RELAYED_BOX, RELAY_SLOT_BYTES
+from spmd_grid.links.sizes import MOST_RELAYED_BOX, RELAY_RING_BYTES, RELAY_SLOT_BYTES
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 
-__all__ = ["runs_of", "seconds_within_node"]
+__all__ = ["runs_of", "seconds_within_node", "span_of"]
 
 _LISTED = 64  # devices of a grid
 _PACKED_FROM = 1 << 14  # bytes of boxes
 
 
 class _Work(NamedTuple):
-    """Bytes that a process of a node keeps, sends and receives.
+    """Bytes that a process of a node copies in its own memory, packs into its ring and takes from others', and those of
+    its arrays that it touches.
 
-    ``halved``: those of the first that are half of a copy, since a fold only reads them, or since they have just been
-    packed.  ``runs``: of memory, of what it keeps, packs and lands, as `run_starts` counts them.
+    ``idle``: whether it only gives, or only takes.  ``in_runs``: of what it keeps, packs and lands, those that are
+    copied in short runs of memory.
     """
 
     node: int
-    kept: int
-    sent: int
+    copied: float
+    packed: int
     received: int
-    halved: int
-    runs: float
+    touched: int
+    idle: bool
+    in_runs: int
 
 
 def runs_of(box: Box, *arrays: Box) -> int:
@@ -58,8 +65,30 @@ def runs_of(box: Box, *arrays: Box) -> int:
     return box.size // max(run, 1)
 
 
+def span_of(boxes: Sequence[Box], array: Box) -> int:
+    """The cells from the first to the last one of ``boxes``, parts of ``array``, as they lie there.  Plans only.
+
+    >>> whole, part = Box((0, 0), (4, 5)), Box((1, 1), (3, 3))
+    >>> span_of([part], whole), span_of([part, Box((0, 0), (1, 5))], whole), span_of([part], part), span_of([], whole)
+    (7, 13, 4, 0)
+    """
+    firsts, lasts = [], []
+    for box in boxes:
+        first = last = 0
+        for start, stop, origin, extent in zip(box.starts, box.stops, array.starts, array.shape, strict=True):
+            first, last = first * extent + start - origin, last * extent + stop - 1 - origin
+        firsts.append(first)
+        lasts.append(last)
+    return max(lasts) + 1 - min(firsts) if boxes else 0
+
+
 def seconds_within_node(
-    move: Redistribution, most: tuple[int, int], arrays: tuple[int, int], beside: int, processes: int, links: LinkModel
+    move: Redistribution,
+    most: tuple[int, int],
+    arrays: tuple[int, int],
+    beside: float,
+    processes: int,
+    links: LinkModel,
 ) -> float:
     """The seconds of ``move`` on nodes of ``processes``.
 
@@ -70,34 +99,36 @@ def seconds_within_node(
     if max(move.source.grid.size, move.target.grid.size) <= _LISTED:
         works, largest = _listed(move, links)
     else:
-        works, largest = [_Work(0, max(0, arrays[1] - received), sent, received, 0, 0)] * processes, sent
-    packs = _PACKED_FROM < largest <= MOST_RELAYED_BOX
-    steps = -(-max(work.sent for work in works) // RELAY_SLOT_BYTES) if packs else 0
-    hands = 2 if any((work.sent > 0) != (work.received > 0) for work in works) else 1
+        packed = sent if _is_packed(sent) else 0
+        copied = max(0, arrays[1] - received) + packed
+        works, largest = [_Work(0, copied, packed, received, sum(arrays), False, 0)] * processes, sent
+    steps = -(-max(work.packed for work in works) // RELAY_SLOT_BYTES)
+    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX)
     # The processes of a node share its caches.
-    own = sum([min(sum(arrays), 2 * work.kept + work.sent + work.received) for work in works]) / len(works)
-    touched = own + beside
+    touched = beside + sum([work.touched + min(work.packed, RELAY_RING_BYTES) for work in works]) / len(works)
     each = [
-        copy_seconds(links, work.kept - work.halved / 2 + work.sent * packs, touched)
+        copy_seconds(links, work.copied, touched)
         + near_seconds(links, work.received, processes, touched)
-        + work.runs * links.run_seconds
+        + run_seconds(links, work.in_runs, touched)
         for work in works
     ]
     by_node = [sum([s for work, s in zip(works, each) if work.node == node]) for node in {work.node for work in works}]
     alone = max(each) * near_bandwidth(links, processes) / links.node_bandwidth
-    return (2 + hands * steps) * links.node_latency + max(alone, max(by_node) / processes)
+    return links.node_latency + waits * links.step + max(alone, max(by_node) / processes)
 
 
 def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     """The bytes of all processes, and those of the largest box."""
     source, target, size = move.source.grid, move.target.grid, move.itemsize
     sent, received, again = (Counter[int]() for _ in range(3))
-    runs: dict[int, float] = defaultdict(float)
+    runs = Counter[int]()
+    given: dict[int, list[Box]] = defaultdict(list)
+    touched = Counter[int]()
     held = {source.process(device): move.source_box(source.multi_index(device)) for device in range(source.size)}
     kept: dict[int, Box] = {}
 
-    def starts(box: Box, *arrays: Box) -> float:
-        return run_starts(runs_of(box, *arrays), box.size * size)
+    def cut(box: Box, *arrays: Box) -> int:
+        return in_runs(runs_of(box, *arrays), box.size * size)
 
     taken: list[Piece] = []
     for device in range(target.size):
@@ -105,23 +136,38 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
         box, pieces, into = move.kept_box(coords), move.receives(coords), move.target_box(coords)
         if box is not None:
             kept[process] = box
-            runs[process] += starts(box, held[process], into)
+            given[process].append(box)
+            runs[process] += cut(box, held[process], into)
         received[process] = sum(piece.box.size for piece in pieces)
-        runs[process] += sum([starts(piece.box, into) for piece in pieces])
+        runs[process] += sum([cut(piece.box, into) for piece in pieces])
+        result = into.size // (
+            1 if move.hidden is None else max(1, into.shape[0])
+        )  # of contributions, which are folded
+        touched[process] += min(result, span_of([piece.box for piece in pieces] + ([] if box is None else [box]), into))
         taken += pieces
     for piece in taken:
         sent[piece.process] += piece.box.size
-        runs[piece.process] += starts(piece.box, held[piece.process])
+        given[piece.process].append(piece.box)
+        runs[piece.process] += cut(piece.box, held[piece.process])
         if piece.process in kept:
             again[piece.process] += kept[piece.process].intersect(piece.box).size
-    processes = {*held, *received}
-    own = {process: kept[process].size if process in kept else 0 for process in processes}
+    for process, boxes in given.items():
+        touched[process] += span_of(boxes, held[process])
     largest = max([piece.box.size for piece in taken], default=0) * size
-    packs = _PACKED_FROM < largest <= MOST_RELAYED_BOX
+    packs, folds = _is_packed(largest), move.hidden is not None
+    in_ring = folds and any(runs_of(box, held[p]) > 1 for p, box in kept.items())
     works = []
-    for p in sorted(processes):
-        halved = min(own[p], again[p]) if packs else 0
-        if move.hidden is not None:  # contributions that are not one run are packed, and read from there
-            halved = own[p] if p in kept and runs_of(kept[p], held[p]) == 1 else 0
-        works.append(_Work(links.node_of(p), own[p] * size, sent[p] * size, received[p] * size, halved * size, runs[p]))
+    for p in sorted({*held, *received}):
+        own = kept[p].size if p in kept else 0
+        packed = (sent[p] + own * in_ring) * packs
+        twice = own if folds else min(own, again[p]) * packs
+        copied = (own - twice / 2 + packed) * size
+        idle = (sent[p] > 0) != (received[p] > 0)
+        moved = copied, packed * size, received[p] * size, touched[p] * size
+        works.append(_Work(links.node_of(p), *moved, idle, runs[p]))
     return works, largest
+
+
+def _is_packed(largest: int) -> bool:
+    """Whether boxes, the largest of this size, pass through rings."""
+    return _PACKED_FROM < largest <= MOST_RELAYED_BOX

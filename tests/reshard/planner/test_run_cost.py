@@ -26,12 +26,12 @@ def layout(split, side, grid=GRID, **options):
     "source, target, side, seconds",
     [
         # Processes 1 and 2 meet, one on each node: a compiled call, and the crossing.  The others copy.
-        ([[1], [0]], [[0], [1]], 22, 1 + 1 / 40),
-        ([[], [0]], [[], [1, 0]], 22, 1 + 1 / 40),
+        ([[1], [0]], [[0], [1]], 22, 1 + 1 / 48),
+        ([[], [0]], [[], [1, 0]], 22, 1 + 1 / 48),
         # Of all four, the members of a node wait for one another before and after.
-        ([[0, 1], []], [[], [0, 1]], 32, 1 + 2 * 0.25 + 1 / 40),
+        ([[0, 1], []], [[], [0, 1]], 32, 1 + 2 * 0.25 + 1 / 48),
         # Arrays of more than 4 KiB cross after the meeting of the two.
-        ([[1], [0]], [[0], [1]], 46, 1 + 1 / 40 + 1),
+        ([[1], [0]], [[0], [1]], 46, 1 + 1 / 48 + 1),
     ],
     ids=str,
 )
