@@ -82,7 +82,7 @@ class _Carried(NamedTuple):
 
 
 def _carried(nodes: NodeMap, member: int, own: bool) -> list[_Carried]:
-    """What ``member`` receives for its node."""
+    """The lines that ``member`` receives for its node."""
     here = nodes.node_of[member]
     others = [node for node in range(len(nodes.nodes)) if node != here]
     if own:
