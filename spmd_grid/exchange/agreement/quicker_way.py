@@ -21,6 +21,7 @@ TRIED_AGAIN_AFTER = 256  # runs, since virtual processors move
 
 _CHANGED = 1.5  # times as long, or as short, as before
 _NEVER = (1 << 62) - 1  # nanoseconds
+_BETWEEN = 2  # times as long as a run, the most time between two that counts: how long programs compute varies
 _MOST_KEPT = 256
 
 
@@ -29,7 +30,7 @@ class QuickerWay:
 
     A run that is tried takes from the end of the one before it to its own end: lines that others have read are slow to
     write again, so a run's way decides in part how long the program takes before the next one.  ``outside``: what runs
-    of other keys take in between does not count.
+    of other keys take in between does not count; nor do long times in between.
 
     Both are tried again after a number of runs, and as soon as the times of the way that is taken have changed.
     ``words`` has the numbers by which compiled code makes and times runs in between, and counts them
@@ -42,7 +43,7 @@ class QuickerWay:
         self._least = self.words[at.WAYS_LEAST : at.WAYS_LEAST + 2]
         self._usual = 0  # nanoseconds of the slowest member's quickest run of the way that is taken, when first watched
         self._began = self._ended = 0
-        self._between = 0  # nanoseconds from the end of the run before, if the one that begins is tried; or no time
+        self._between = 0  # nanoseconds from the end of the run before to the one that begins, if it is tried
 
     def begin(self, most: Callable[[int], int]) -> int:
         """The way of the run that begins, 0 or 1.  Collective over the members.
@@ -63,15 +64,16 @@ class QuickerWay:
         words[at.WAYS_RUNS], words[at.WAYS_WAY] = runs + 1, way
         watched = runs - (runs - TRIED) % WATCHED + WATCHED
         words[at.WAYS_UNTIL] = 0 if runs < TRIED else min(watched, TRIED_AGAIN_AFTER)
-        self._began, self._between = perf_counter_ns(), 0
-        if runs < TRIED:
-            self._between = self._outside.now(self._began) - self._ended if runs % IN_A_ROW else _NEVER
+        self._began = perf_counter_ns()
+        self._between = self._outside.now(self._began) - self._ended if runs < TRIED else 0
         return way
 
     def end(self) -> None:
         """Note the time of the run that ends.  Local."""
-        way, now = self.words[at.WAYS_WAY], perf_counter_ns()
-        self._least[way] = min(self._least[way], self._between + now - self._began)
+        runs, way, now = self.words[at.WAYS_RUNS] - 1, self.words[at.WAYS_WAY], perf_counter_ns()
+        took = now - self._began
+        if runs >= TRIED or runs % IN_A_ROW:
+            self._least[way] = min(self._least[way], took + min(self._between, _BETWEEN * took))
         self._ended = self._outside.pass_over(self._began, now)
 
     def begin_anew(self) -> None:

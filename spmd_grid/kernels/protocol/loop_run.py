@@ -151,6 +151,7 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
     if not announce(state):
         return at.ENDED
     turn, rows, shift = (epoch & 1) * load(state, at.LINE_BYTES), load(run, at.RUN_ROWS), load(run, at.RUN_SHIFT)
+    turns = at.LARGE_WAITS if asks and (load(run, at.RUN_RELAY) or load(run, at.RUN_READ)) else 1
     for i in range(load(state, at.MEMBERS)):
         array = x
         if i != rank:
@@ -158,22 +159,24 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
             if patient:
                 if wait_for(state, line, epoch, i) != at.FINE:
                     return at.ENDED
-            elif not wait_a_while(state, line, epoch):
-                return at.OTHERS
+            else:
+                left = turns
+                while not wait_a_while(state, line, epoch):
+                    left -= 1
+                    if not left:
+                        return at.OTHERS
             if load(state, at.SPANS) and load(line + at.LINE_RAN_AHEAD, 0) != load(state, at.RAN_AHEAD):
                 return at.OTHERS
             array = _array_in(line, run, i)
             if not array:
                 return at.OTHERS
         store(rows, i, array + shift)
-    if depends or ways:
-        return _by_ways(run, state, x, turn, told, lends)
-    return at.FINE
+    return _by_ways(run, state, x, turn, told, lends) if depends or ways else at.FINE
 
 
 @inner
 def _by_ways(run: int, state: int, x: int, turn: int, told: int, lends: int) -> int:
-    """How members run it, by where the arrays of all lie, and note the addresses of these: as `_meet`.
+    """Find how members run it by where the arrays of all lie, and note the addresses of these: as `_meet`.
 
     FINE: they relay.  ``told``, ``lends``: whether this member has posted an address, or a readable array.
     """

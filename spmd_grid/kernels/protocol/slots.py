@@ -222,6 +222,7 @@ RUN_READ = RUN_FETCH_COURSE + 1  # address of a fetch's program of arrays that a
 RUN_BASES, RUN_READ_WAYS = RUN_READ + 1, RUN_READ + 2  # addresses of words: the members' segments; relayed or read
 RUN_IF_NEAR = RUN_READ + 3  # whether arrays are relayed all the same where words are quick
 RUN_WORDS = RUN_IF_NEAR + 1
+LARGE_WAITS = 8  # times as long as for small arrays members wait for one another, on cores of their own, for large ones
 BY_PYTHON = 8  # outcome: nothing has begun; Python runs the plan
 OTHERS = 9  # outcome: some members are not in this run; Python goes on from the meeting, which IN_USE keeps for it
 CUT = 10  # outcome: a relay was given up, whose meeting remains IN_USE
