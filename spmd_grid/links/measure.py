@@ -142,7 +142,7 @@ class _Crossings:
             self._latency,
             one,
             max(self._row - self._waited, 1e-8) / (_IN_A_ROW - 1),
-            team.least * together,  # less than one alone where their processors are the limit
+            max(one, team.least * together),
             max(self._waited - self._latency, 0.0),
             min(max(alone / together, 1.0), _BOTH_WAYS_AT_MOST),
             min(max(min(forth, back) / one, 1.0), _OF_PROCESS_AT_MOST),

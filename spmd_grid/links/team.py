@@ -127,6 +127,7 @@ class Team:
         for _ in range(batches):
             for call, n, found in zip(calls, rounds, means, strict=True):
                 self.comm.barrier()
+                call()  # after other calls, connections take a while to find their pace
                 self.roll()  # members of a node may have left the barrier one after the other
                 began = perf_counter()
                 for _ in range(n):

@@ -149,7 +149,7 @@ def test_a_model_is_measured_anew_once_the_pace_has_changed():
     assert moments.change() == 1.1 and moments.links().node_latency == 0
     assert moments.change() == 1.25 and moments.links().node_latency == 1, "copies are faster"
     assert moments.change() == pytest.approx(0.8 / 0.79) and moments.links().node_latency == 1
-    assert moments.change() == 2 / 0.8 and moments.links().node_latency == 1, "not more often than that"
+    assert moments.change() == 2 / 0.8 and moments.links().node_latency == 0, "no more models: the nearest pace"
 
 
 def test_a_model_is_measured_anew_if_the_pace_changes_meanwhile():
@@ -157,6 +157,15 @@ def test_a_model_is_measured_anew_if_the_pace_changes_meanwhile():
     moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=3)
     assert moments.links().node_latency == 1 and len(moments.models) == 2, "the first was measured as copies sped up"
     assert moments.change() == 2 / 1.1 and moments.links().node_latency == 2, "the last that may be measured"
+
+
+def test_a_model_that_was_measured_at_the_pace_of_now_is_taken_again():
+    paces, numbers = iter([Pace(1, 1), Pace(1, 1), Pace(2, 1), Pace(2, 1), Pace(1.1, 1), Pace(9, 1)]), iter(range(10))
+    moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=2)
+    assert moments.links().node_latency == 0
+    assert moments.change() == 2 and moments.links().node_latency == 1
+    assert moments.change() == 2 / 1.1 and moments.links().node_latency == 0 and len(moments.models) == 2
+    assert moments.change() == 9 and moments.links().node_latency == 1, "the nearest of those that there may be"
 
 
 def test_the_pace_of_ranks_that_sleep():

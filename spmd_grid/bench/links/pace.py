@@ -85,23 +85,30 @@ class Moments:
     def __init__(self, pace: Callable[[], Pace], measure: Callable[[], LinkModel], most: int):
         self._pace, self._measure, self._most = pace, measure, most
         self.models: list[LinkModel] = []
+        self._paces: list[Pace] = []  # of the models
         self._now = pace()
-        self._anew()
+        self._at = self._anew()
 
-    def _anew(self) -> None:
-        """Measures a model, and another one as long as the pace changes meanwhile."""
+    def _anew(self) -> int:
+        """Measures a model, and another one as long as the pace changes meanwhile; the number of the last."""
         before = None
         while before is None or (self._now.change(before) > STEADY and len(self.models) < self._most):
             before = self._now
             self.models.append(self._measure())
             self._now = self._pace()
-        self._then = self._now
+            self._paces.append(self._now)
+        return len(self.models) - 1
 
     def links(self) -> LinkModel:
-        """The model of the pace that was found last; measured anew where it has changed.  Collective."""
-        if self._now.change(self._then) > STEADY and len(self.models) < self._most:
-            self._anew()
-        return self.models[-1]
+        """The model of the pace that was found last; where it has changed, one that was measured at such a pace.
+
+        Measured anew where there is none.  Collective.
+        """
+        if self._now.change(self._paces[self._at]) > STEADY:
+            self._at = min(range(len(self.models)), key=lambda at: self._now.change(self._paces[at]))
+            if self._now.change(self._paces[self._at]) > STEADY and len(self.models) < self._most:
+                self._at = self._anew()
+        return self.models[self._at]
 
     def change(self) -> float:
         """By what factor the pace has changed since the model was measured, before what was done last or after it.
@@ -109,4 +116,4 @@ class Moments:
         Collective.
         """
         before, self._now = self._now, self._pace()
-        return max(before.change(self._then), self._now.change(self._then))
+        return max(each.change(self._paces[self._at]) for each in (before, self._now))

@@ -4,8 +4,8 @@ Boxes of 16 KiB to 4 MiB pass through the sender's ring (`executor/exchanges/rel
 packs a slot, and waits; their receivers land them from there, or fold them with what they keep, which is only read
 then, and packed before where it is not one run of memory.  Larger ones are read where they lie, and their owners wait
 until they have been read; smaller ones come with the meeting.  What a process keeps is copied besides, step by step:
-cells that it has just packed are in its core's cache.  Where some only pack and others only land, those wait for these,
-too, in every step but the first; else both have something to do meanwhile.  Those of small grids are listed; of others,
+cells that it has just packed are in its core's cache.  Where some only pack and others only land, each waits
+for the other in every step; else both have something to do meanwhile.  Those of small grids are listed; of others,
 the most of any process is taken for the same one.
 
 A run touches of each array all that lies between the first and the last cell of its boxes: where only parts of its rows
@@ -103,7 +103,7 @@ def seconds_within_node(
         copied = max(0, arrays[1] - received) + packed
         works, largest = [_Work(0, copied, packed, received, sum(arrays), False, 0)] * processes, sent
     steps = -(-max(work.packed for work in works) // RELAY_SLOT_BYTES)
-    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX)
+    waits = steps * (2 if any(work.idle for work in works) else 1) + (largest > MOST_RELAYED_BOX)
     # The processes of a node share its caches.
     touched = beside + sum([work.touched + min(work.packed, RELAY_RING_BYTES) for work in works]) / len(works)
     each = [
