@@ -25,14 +25,26 @@ from spmd_grid.typing import Shape
 
 __all__ = ["FoldInPieces"]
 
-_CHUNKS = 16  # of a lane
+# Chunks of a lane, and the least bytes of one.  With a core for each rank, smaller ones hide more of what the first and
+# the last one wait for; the least one fills a packet where frames have 9,000 bytes.
+_CHUNKS, _FINE_CHUNKS, _LEAST_FINE = 16, 30, 69 << 7
 
 
 class FoldInPieces:
-    """The fold of ``parts`` of arrays of ``shape`` and ``dtype``, which together are all of them, on member ``me``."""
+    """The fold of ``parts`` of arrays of ``shape`` and ``dtype``, which together are all of them, on member ``me``.
+
+    ``is_fine``: whether it is cut into small chunks.
+    """
 
     def __init__(
-        self, me: int, nodes: NodeMap, shape: Shape, dtype: np.dtype, parts: Sequence[FoldedBox], any_order: bool
+        self,
+        me: int,
+        nodes: NodeMap,
+        shape: Shape,
+        dtype: np.dtype,
+        parts: Sequence[FoldedBox],
+        any_order: bool,
+        is_fine: bool = False,
     ):
         self._me, self._nodes, self._shape, self._dtype, self._parts = me, nodes, shape, dtype, parts
         self._node = nodes.node_of[me]
@@ -40,7 +52,8 @@ class FoldInPieces:
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
         bounds = [(i, 0, size, start) for i, (size, start) in enumerate(zip(sizes, starts))]
-        self._chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, _CHUNKS))
+        cuts = (_FINE_CHUNKS, _LEAST_FINE) if is_fine else (_CHUNKS,)
+        self._chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, *cuts))
         needed = [(part.nodes, part.box.size) for part in parts]
         self._courses = balanced_courses(nodes.node_of, needed, any_order, nodes.lanes)
         runs = [run_of(shape, [part.box]) for part in parts]

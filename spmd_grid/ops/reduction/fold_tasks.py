@@ -60,15 +60,17 @@ class FoldTask(Generic[Cells]):
     result: Chunk | None = None
 
 
-def chunks_of(bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize: int, chunks: int) -> Iterator[Chunk]:
-    """The chunks of parts, up to ``chunks`` of each lane unless they are large.
+def chunks_of(
+    bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize: int, chunks: int, least: int = LEAST_CHUNK
+) -> Iterator[Chunk]:
+    """The chunks of parts, up to ``chunks`` of each lane unless they are large; of ``least`` bytes.
 
     ``bounds``: each part, its first cell and its end, and how many cells lie before it.
     """
     for part, start, stop, at in bounds:
         n = stop - start
         lane_bytes = -(-n // lanes) * itemsize
-        most = min(max(lane_bytes // chunks, LEAST_CHUNK), MOST_CHUNK)
+        most = min(max(lane_bytes // chunks, least), MOST_CHUNK)
         count = -(-lane_bytes // most)
         for lane in range(lanes):
             first, last = n * lane // lanes, n * (lane + 1) // lanes

@@ -97,7 +97,8 @@ class SpanningReduction(Reduction):
             return None
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
             return None
-        folds = FoldInPieces(self.comm.rank, nodes, self.source_shape, self.dtype, self._parts(nodes), self._any_order)
+        facts, parts = (self.comm.rank, nodes, self.source_shape, self.dtype), self._parts(nodes)
+        folds = FoldInPieces(*facts, parts, self._any_order, is_fine=goes_direct(self.comm))
         pieces = folds.pieces(kind, self.has_result)
         self._sent = pieces.sent
         return AheadWork.by_pieces(pieces, self.comm.rank, folds.read_bytes)
