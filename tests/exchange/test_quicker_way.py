@@ -13,7 +13,7 @@ from spmd_grid.exchange.agreement.quicker_way import (
 )
 from spmd_grid.kernels.protocol import slots as at
 
-BY_TURNS = [number // IN_A_ROW % 2 for number in range(TRIED)]
+BY_TURNS = [number // IN_A_ROW for number in range(TRIED)]
 
 
 class Members:
@@ -29,7 +29,7 @@ class Members:
 
     def run(self):
         """One run of all members; the way that they took."""
-        largest = [max(column) for column in zip(*[ways._least for ways in self.ways], strict=True)]
+        largest = [max(column) for column in zip(*[(*ways._least, *ways._between) for ways in self.ways], strict=True)]
         if self.ways[0].words[at.WAYS_RUNS] != TRIED:  # they watch one way
             largest = largest[self.ways[0].words[at.WAYS_WAY] :]
         taken, began = [], self.now
@@ -63,6 +63,16 @@ def test_what_follows_a_run_counts(monkeypatch, writes, quicker):
     """Arrays take longer to write again after one way than after the other; but how long programs compute varies."""
     members = Members(monkeypatch, [(100, 90)], writes)
     assert [members.run() for _ in range(TRIED + 3)][TRIED:] == [quicker] * 3
+
+
+def test_long_times_between_runs_do_not_count(monkeypatch):
+    """A program that computes between runs by one way, and not between those by the other: by chance."""
+    for often in range(2):
+        members, found = Members(monkeypatch, [(100, 90)]), []
+        for number in range(TRIED + 1):
+            members.writes = [10**6 * (number // IN_A_ROW == often)] * 2
+            found.append(members.run())
+        assert found[-1] == 1
 
 
 def test_what_other_keys_take_in_between_does_not_count(monkeypatch):

@@ -14,23 +14,23 @@ __all__ = ["IN_A_ROW", "TRIED", "TRIED_AGAIN_AFTER", "WATCHED", "QuickerWay", "Q
 
 # Runs in a row by one way, of which the first finds the caches as the other way has left them, and does not count.  Of
 # the others the quickest counts: some may have waited for a late member.
-IN_A_ROW = 3
-TRIED = 4 * IN_A_ROW  # runs by which both ways are tried, in turns
+IN_A_ROW = 4
+TRIED = 2 * IN_A_ROW  # runs by which both ways are tried
 WATCHED = 16  # runs after which members compare their times with those before
 TRIED_AGAIN_AFTER = 256  # runs, since virtual processors move
 
 _CHANGED = 1.5  # times as long, or as short, as before
 _NEVER = (1 << 62) - 1  # nanoseconds
-_BETWEEN = 2  # times as long as a run, the most time between two that counts: how long programs compute varies
+_BETWEEN = 2  # times as long as a run, the most time between two that counts: longer ones vary by more than runs differ
 _MOST_KEPT = 256
 
 
 class QuickerWay:
-    """Chooses one of two ways for each run, alike on all members: by turns at first, then the quicker one.
+    """Chooses one of two ways for each run, alike on all members: each for some at first, then the quicker one.
 
-    A run that is tried takes from the end of the one before it to its own end: lines that others have read are slow to
+    The time between two runs that are tried counts too, if it is not long: lines that others have read are slow to
     write again, so a run's way decides in part how long the program takes before the next one.  ``outside``: what runs
-    of other keys take in between does not count; nor do long times in between.
+    of other keys take in between does not count.
 
     Both are tried again after a number of runs, and as soon as the times of the way that is taken have changed.
     ``words`` has the numbers by which compiled code makes and times runs in between, and counts them
@@ -43,7 +43,7 @@ class QuickerWay:
         self._least = self.words[at.WAYS_LEAST : at.WAYS_LEAST + 2]
         self._usual = 0  # nanoseconds of the slowest member's quickest run of the way that is taken, when first watched
         self._began = self._ended = 0
-        self._between = 0  # nanoseconds from the end of the run before to the one that begins, if it is tried
+        self._between = [_NEVER, _NEVER]  # nanoseconds between two runs by each way, at least, in tries
 
     def begin(self, most: Callable[[int], int]) -> int:
         """The way of the run that begins, 0 or 1.  Collective over the members.
@@ -60,20 +60,20 @@ class QuickerWay:
         if runs == 0:
             self._forget_times()
         if runs < TRIED:
-            way = runs // IN_A_ROW % 2
+            way = runs // IN_A_ROW
         words[at.WAYS_RUNS], words[at.WAYS_WAY] = runs + 1, way
         watched = runs - (runs - TRIED) % WATCHED + WATCHED
         words[at.WAYS_UNTIL] = 0 if runs < TRIED else min(watched, TRIED_AGAIN_AFTER)
         self._began = perf_counter_ns()
-        self._between = self._outside.now(self._began) - self._ended if runs < TRIED else 0
+        if runs < TRIED and runs % IN_A_ROW:
+            self._between[way] = min(self._between[way], self._outside.now(self._began) - self._ended)
         return way
 
     def end(self) -> None:
         """Note the time of the run that ends.  Local."""
         runs, way, now = self.words[at.WAYS_RUNS] - 1, self.words[at.WAYS_WAY], perf_counter_ns()
-        took = now - self._began
         if runs >= TRIED or runs % IN_A_ROW:
-            self._least[way] = min(self._least[way], took + min(self._between, _BETWEEN * took))
+            self._least[way] = min(self._least[way], now - self._began)
         self._ended = self._outside.pass_over(self._began, now)
 
     def begin_anew(self) -> None:
@@ -81,7 +81,9 @@ class QuickerWay:
         self.words[[at.WAYS_RUNS, at.WAYS_UNTIL, at.WAYS_WAY]] = self._usual = 0
 
     def _choose(self, most: Callable[[int], int]) -> int:
-        first, second = [most(int(least)) for least in self._least]
+        first, second, after_first, after_second = [most(int(least)) for least in (*self._least, *self._between)]
+        if max(after_first, after_second) <= _BETWEEN * min(first, second):
+            first, second = first + after_first, second + after_second
         self._usual = 0
         self._forget_times()
         return int(second < first)
@@ -94,7 +96,7 @@ class QuickerWay:
         return max(lately, self._usual) > _CHANGED * min(lately, self._usual)
 
     def _forget_times(self) -> None:
-        self._least[:] = _NEVER
+        self._least[:], self._between = _NEVER, [_NEVER, _NEVER]
 
 
 class Outside:
