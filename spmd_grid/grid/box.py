@@ -98,7 +98,7 @@ class Box:
     @property
     def is_empty(self) -> bool:
         """Whether the box has no cells."""
-        return any(stop <= start for start, stop in zip(self.starts, self.stops, strict=True))
+        return any([stop <= start for start, stop in zip(self.starts, self.stops)])
 
     def intersect(self, other: Box) -> Box:
         """The common cells; if there are none, a box of extent 0 in the dimensions that do not overlap."""

@@ -44,7 +44,7 @@ class CutDimension:
         self.axes, self.sizes = tuple(axes), tuple(sizes)
         self.low, self.high = halo
         # By level, the number of parts below one part.
-        self.rests = tuple(prod(self.sizes[level + 1 :]) for level in range(len(self.sizes)))
+        self.rests = tuple([prod(self.sizes[level + 1 :]) for level in range(len(self.sizes))])
 
     def interval(self, digits: Sequence[int]) -> tuple[int, int]:
         """The cells of the part at ``digits``, without halos.  Local."""
@@ -60,6 +60,9 @@ class CutDimension:
         if self.offsets is not None:
             rest = self.rests[level]
             return self.offsets[first + part * rest], self.offsets[first + (part + 1) * rest]
+        if self.blocks == "ceil":  # as `part_interval`, without a call
+            chunk = -(-(stop - start) // self.sizes[level])
+            return min(start + part * chunk, stop), min(start + (part + 1) * chunk, stop)
         low, high = part_interval(stop - start, self.sizes[level], part, self.blocks)
         return start + low, start + high
 

@@ -56,11 +56,16 @@ def received_pieces(replicas: Replicas, needed: Box, coords: MultiIndex, own: Mu
 
 
 def _hit(replicas: Replicas, cut: CutDimension, part: Part, own: MultiIndex | None) -> _Hit:
-    digits, strides, loose = tuple(zip(cut.axes, part.digits)), replicas.source.strides, replicas.loose
+    digits, strides, loose, rules = (
+        tuple(zip(cut.axes, part.digits)),
+        replicas.source.strides,
+        replicas.loose,
+        replicas.rules,
+    )
     return _Hit(
         part.start,
         part.stop,
         sum([digit * strides[axis] for axis, digit in digits]),
-        [sum([digit for axis, digit in digits if axis in rule.loose]) for rule in replicas.rules],
+        [sum([digit for axis, digit in digits if axis in rule.loose]) for rule in rules] if rules else [],
         own is not None and all([digit == own[axis] for axis, digit in digits if axis in loose]),
     )

@@ -70,7 +70,7 @@ class Replicas:
     @cached_property
     def on_one_grid(self) -> bool:
         """Whether a process has the same coordinates on both sides."""
-        return self.source.is_like(self.target)
+        return self.source is self.target or self.source.is_like(self.target)
 
     @cached_property
     def loose(self) -> tuple[int, ...]:
@@ -126,11 +126,13 @@ class Replicas:
     @cached_property
     def served_cuts(self) -> tuple[CutDimension, ...]:
         """The source's cuts, with blocks divided into shares."""
-        cuts, dim = list(self.source_cuts), self._share_dim
-        if self.share_axes and dim is not None:
-            cut = cuts[dim]
-            axes = (*cut.axes, *self.share_axes)
-            cuts[dim] = CutDimension(cut.extent, axes, [self.source.shape[a] for a in axes], cut.blocks)
+        dim = self._share_dim if self.share_axes else None
+        if dim is None:
+            return self.source_cuts
+        cuts = list(self.source_cuts)
+        cut = cuts[dim]
+        axes = (*cut.axes, *self.share_axes)
+        cuts[dim] = CutDimension(cut.extent, axes, [self.source.shape[a] for a in axes], cut.blocks)
         return tuple(cuts)
 
     # -- rules -----------------------------------------------------------------------------------------------------

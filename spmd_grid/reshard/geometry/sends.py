@@ -110,22 +110,23 @@ class _ReceiverSearch:
             choices = cut.children(depth, *prefix, self.served.starts[dim], self.served.stops[dim])
         for r, is_digit in solved:
             choices = _solve(rules[r], axis, left[r], is_digit, choices)
+        weights = [(r, rule.weights[axis]) for r, rule in enumerate(rules) if axis in rule.weights]
         for digit in choices:
             digits[axis] = digit
-            for r, rule in enumerate(rules):
-                left[r] -= rule.weights.get(axis, 0) * digit
+            for r, weight in weights:
+                left[r] -= weight * digit
             if dim >= 0:
                 start, stop = cut.child(depth, *prefix, digit)
                 prefixes[dim] = prefix[0] + digit * cut.rests[depth], start, stop
             yield from self.below(n + 1)
-            for r, rule in enumerate(rules):
-                left[r] += rule.weights.get(axis, 0) * digit
+            for r, weight in weights:
+                left[r] += weight * digit
         if dim >= 0:
             prefixes[dim] = prefix
 
     def _piece(self) -> Piece | None:
         """The piece of the receiver whose coordinates are known; None where another replica serves it, or no cell."""
-        if any([self.left[r] % rule.n_replicas for r, rule in enumerate(self.rules)]):
+        if self.rules and any([self.left[r] % rule.n_replicas for r, rule in enumerate(self.rules)]):
             return None
         grid = self.replicas.target
         device = sum([digit * stride for digit, stride in zip(self.digits, grid.strides)])
