@@ -66,7 +66,7 @@ def near_seconds(links: LinkModel, n_bytes: float, processes: int, touched: floa
 
 
 def in_runs(n_runs: int, n_bytes: int) -> int:
-    """Those of ``n_bytes`` that take longer since a copy has ``n_runs`` of them.  Plans only."""
+    """The part of ``n_bytes`` that takes longer since a copy has ``n_runs`` of them.  Plans only."""
     return min(n_runs * RUN_BYTES, n_bytes) if n_runs > 1 else 0
 
 
