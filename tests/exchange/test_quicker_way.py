@@ -65,6 +65,13 @@ def test_what_follows_a_run_counts(monkeypatch, writes, quicker):
     assert [members.run() for _ in range(TRIED + 3)][TRIED:] == [quicker] * 3
 
 
+def test_what_follows_runs_of_large_arrays_does_not_count(monkeypatch):
+    members = Members(monkeypatch, [(100, 90)], (5, 20))
+    begin = QuickerWay.begin
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: begin(self, most, False))
+    assert [members.run() for _ in range(TRIED + 3)][TRIED:] == [1] * 3
+
+
 def test_long_times_between_runs_do_not_count(monkeypatch):
     """A program that computes between runs by one way, and not between those by the other: by chance."""
     for often in range(2):

@@ -38,7 +38,8 @@ _ASKED_EVERY = 256
 # 1.4 us, and to be woken by another core 30; but the system lets the one go on that has had less of the core so far.
 _YIELDS = 40
 
-# Bytes of the largest arrays that are always relayed between far processors, and of the largest that lie in a cache.
+# Bytes of the largest arrays that are always relayed between far processors, if caches hold them until they are written
+# again, and of the largest that lie in a cache.
 _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 
 # Bytes of the largest arrays that compiled runs relay, which keep the interpreter's lock while they copy.
@@ -148,7 +149,8 @@ class MemoryMeeting(LineMeeting):
         tries = self.is_far or self.is_late
         if not tries or n_bytes > _LEFT_CACHES or self.rings() is None:  # read where they lie
             return False
-        return (self.is_far and n_bytes <= _RELAYED_IF_FAR) or self._ways.begin(key, self.most) == 0
+        stays = n_bytes <= _RELAYED_IF_FAR
+        return (self.is_far and stays) or self._ways.begin(key, self.most, stays) == 0
 
     def known_relay(self, n_bytes: int, most_if_near: int, most_if_late: int | None = None) -> KnownRelay | None:
         """Find how compiled runs relay arrays of ``n_bytes``; None where they do not, or none were relayed.  Local."""
@@ -209,12 +211,12 @@ class MemoryMeeting(LineMeeting):
                 found.append(MemberAddress(0, cast(int, self._arena.base_of(self.comm.processes[member])) + offset))
         return found
 
-    def better_fetched(self, key: Hashable) -> bool:
+    def better_fetched(self, n_bytes: int, key: Hashable) -> bool:
         """Whether runs with this ``key``, which may be relayed or have the system copy, do the second: the quicker.
 
-        Collective; the same on all members.
+        Collective; the same on all members.  ``n_bytes``: those of the largest array.
         """
-        return self._ways.begin(("fetched", key), self.most) == 1
+        return self._ways.begin(("fetched", key), self.most, n_bytes <= _RELAYED_IF_FAR) == 1
 
     def known_ways(self, key: Hashable) -> QuickerWay | None:
         """The way of runs with this ``key``, as `better_fetched` has it, if there have been any.  Local."""

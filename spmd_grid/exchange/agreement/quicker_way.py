@@ -45,16 +45,17 @@ class QuickerWay:
         self._began = self._ended = 0
         self._between = [_NEVER, _NEVER]  # nanoseconds between two runs by each way, at least, in tries
 
-    def begin(self, most: Callable[[int], int]) -> int:
+    def begin(self, most: Callable[[int], int], stays: bool = True) -> int:
         """The way of the run that begins, 0 or 1.  Collective over the members.
 
-        ``most``: finds the largest of the members' numbers.
+        ``most``: finds the largest of the members' numbers; ``stays``: whether caches may hold the arrays until
+        they are written again, so that the time between runs counts.
         """
         words = self.words
         runs, way = int(words[at.WAYS_RUNS]) % TRIED_AGAIN_AFTER, int(words[at.WAYS_WAY])
         after_tries = runs - TRIED
         if after_tries == 0:
-            way = self._choose(most)
+            way = self._choose(most, stays)
         elif after_tries > 0 and after_tries % WATCHED == 0 and self._has_changed(most, way):
             runs = 0
         if runs == 0:
@@ -80,9 +81,9 @@ class QuickerWay:
         """Leave the next runs to Python, which tries both ways as at first.  Local; alike on all members."""
         self.words[[at.WAYS_RUNS, at.WAYS_UNTIL, at.WAYS_WAY]] = self._usual = 0
 
-    def _choose(self, most: Callable[[int], int]) -> int:
+    def _choose(self, most: Callable[[int], int], stays: bool) -> int:
         first, second, after_first, after_second = [most(int(least)) for least in (*self._least, *self._between)]
-        if max(after_first, after_second) <= _BETWEEN * min(first, second):
+        if stays and max(after_first, after_second) <= _BETWEEN * min(first, second):
             first, second = first + after_first, second + after_second
         self._usual = 0
         self._forget_times()
@@ -128,7 +129,7 @@ class QuickerWays:
         self._tried: QuickerWay | None = None
         self._outside = Outside()
 
-    def begin(self, key: Hashable, most: Callable[[int], int]) -> int:
+    def begin(self, key: Hashable, most: Callable[[int], int], stays: bool = True) -> int:
         """The way of the run that begins, as `QuickerWay.begin`.  Collective."""
         tried = self._ways.get(key)
         if tried is None:
@@ -138,7 +139,7 @@ class QuickerWays:
                 self._ways.clear()
             tried = self._ways[key] = self.keep(key)
         self._tried = tried
-        return tried.begin(most)
+        return tried.begin(most, stays)
 
     def keep(self, key: Hashable) -> QuickerWay:
         """The ways of runs with this key, of which there need not have been any yet.  Local; the caller keeps it."""

@@ -54,7 +54,7 @@ class FetchedCopies:
         if suited is None:
             suited = meeting.addresses(frames, self._facts) is not None and meeting.fetches() and self._have_long_runs()
             keep(self._suited, frames.locations, suited)
-        return suited and meeting.better_fetched(self._key)
+        return suited and meeting.better_fetched(self._most, self._key)
 
     def run(self, target: np.ndarray | None, frames: Frames) -> None:
         """Copy all boxes to ``target``.  Collective."""

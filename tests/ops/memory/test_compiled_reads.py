@@ -84,7 +84,7 @@ def test_at_all_distances(spmd, n, shape, distances, kinds):
 def any_way(monkeypatch, run):
     """Members whose trials choose in turns, in loops; whether Python has made most of the copies."""
     grid, turns, copies, copy = sg.init_grid((-1,)), iter(range(100)), [], DirectCopies.run
-    monkeypatch.setattr(QuickerWay, "_choose", lambda self, most: (self._forget_times(), next(turns) % 2)[1])
+    monkeypatch.setattr(QuickerWay, "_choose", lambda self, most, stays: (self._forget_times(), next(turns) % 2)[1])
     monkeypatch.setattr(DirectCopies, "run", lambda *args: (copies.append(1), copy(*args))[1])
     n, me, shape, steps = grid.size, grid.rank, SHAPES["middle"], 40
     sg.all_reduce(np.ones(1), grid, [0])

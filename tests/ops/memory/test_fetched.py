@@ -91,7 +91,7 @@ def check_uneven(grid):
 
 
 def fetches_uneven(monkeypatch):
-    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most, stays=True: 1)
     copies, fetches = in_meeting(check_uneven, monkeypatch)
     assert bool(copies) == bool(fetches)
 
@@ -126,7 +126,7 @@ def compiled_runs(monkeypatch, run, refuses):
 
     Then Python makes its calls again, by the numbers from which the tables were made.
     """
-    monkeypatch.setattr(QuickerWay, "_choose", lambda self, most: (self._forget_times(), 1)[1])
+    monkeypatch.setattr(QuickerWay, "_choose", lambda self, most, stays: (self._forget_times(), 1)[1])
     monkeypatch.setattr(QuickerWay, "_has_changed", lambda self, most, way: False)
     if refuses and os.environ.get("PMI_RANK", "0") == "0":
         monkeypatch.setattr(memory_reads, "_row", lambda call, source: [1 << 22, *row_of(call, source)[1:]])

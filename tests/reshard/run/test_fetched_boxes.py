@@ -84,7 +84,7 @@ def body(monkeypatch, case, kinds, are_fetched, turns=2):
 @pytest.mark.parametrize("case", [case for case in CASES if case != "short runs"])
 def test_fetched(spmd, monkeypatch, case, n):
     """Results are plain, in the arena and strided."""
-    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most, stays=True: 1)
     spmd(n, body, monkeypatch, case, [("plain", "plain"), ("plain", "strided"), ("plain", "arena")], True)
 
 
@@ -92,7 +92,7 @@ def test_fetched(spmd, monkeypatch, case, n):
 @pytest.mark.parametrize("case", ["rows to columns", "columns to rows"])
 def test_relayed(spmd, monkeypatch, case, n):
     """Arrays that others cannot have copied, or need not."""
-    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most, stays=True: 1)
     kinds = [("strided", "plain"), ("arena", "plain"), ("one in the arena", "plain")]
     spmd(n, body, monkeypatch, case, kinds, False)
 
@@ -119,7 +119,7 @@ def test_short_runs(spmd, monkeypatch, n):
         copies, _ = in_meeting(lambda grid: check_case(grid, "short runs", 1, [("plain", "plain")]), monkeypatch)
         assert not copies
 
-    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most, stays=True: 1)
     spmd(n, short)
 
 
@@ -139,7 +139,7 @@ def test_in_place(spmd, monkeypatch, n):
         copies, _ = in_meeting(in_place, monkeypatch)
         assert not copies
 
-    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most, stays=True: 1)
     monkeypatch.setattr(relayed_boxes, "MOST_RELAYED_BOX", 1 << 12)
     spmd(n, run)
 
@@ -153,5 +153,5 @@ def test_refused_to_one(spmd, monkeypatch, n):
             monkeypatch.setattr(memory_meeting, "is_word_at", lambda *_: False)
         body(monkeypatch, "columns to rows", [("plain", "plain")], False, 1)
 
-    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most, stays=True: 1)
     spmd(n, refused)
