@@ -5,8 +5,8 @@ packs a slot, and waits; their receivers land them from there, or fold them with
 then, and packed before where it is not one run of memory.  Larger ones are read where they lie, and their owners wait
 until they have been read; smaller ones come with the meeting.  What a process keeps is copied besides, step by step:
 cells that it has just packed are in its core's cache.  Where some only pack and others only land, each waits
-for the other in every step; else both have something to do meanwhile.  Those of small grids are listed; of others,
-the most of any process is taken for the same one.
+for the other in every step but the first; else both have something to do meanwhile.  Those of small grids are listed;
+of others, the most of any process is taken for the same one.
 
 A run touches of each array all that lies between the first and the last cell of its boxes: where only parts of its rows
 are copied, the caches hold no more of them than if the rows were copied whole.  It touches the ring besides.
@@ -103,7 +103,7 @@ def seconds_within_node(
         copied = max(0, arrays[1] - received) + packed
         works, largest = [_Work(0, copied, packed, received, sum(arrays), False, 0)] * processes, sent
     steps = -(-max(work.packed for work in works) // RELAY_SLOT_BYTES)
-    waits = steps * (2 if any(work.idle for work in works) else 1) + (largest > MOST_RELAYED_BOX)
+    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX)
     # The processes of a node share its caches.
     touched = beside + sum([work.touched + min(work.packed, RELAY_RING_BYTES) for work in works]) / len(works)
     each = [
