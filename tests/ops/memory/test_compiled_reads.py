@@ -98,7 +98,7 @@ def any_way(monkeypatch, run):
                 copies.clear()
                 run(plan, cells[:, me], x, out, results)
                 assert np.array_equal(results, cells[:, me - 1])
-    if isinstance(meeting, MemoryMeeting) and grid.process.times_well:
+    if isinstance(meeting, MemoryMeeting) and meeting.comm.times_well:
         assert len(copies) < steps // 2
 
 
