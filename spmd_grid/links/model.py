@@ -182,7 +182,7 @@ class LinkModel:
 
     @classmethod
     def measure(cls, grid: _Measures, path: str | PathLike[str] | None = None) -> LinkModel:
-        """The model of the links between the processes of ``grid``, measured in 2 to 5 seconds.
+        """The model of the links between the processes of ``grid``, measured in 3 to 6 seconds.
 
         Collective over the grid; the same model on every process.  It measures what one process and what all processes
         of a node achieve: latency and bandwidth within nodes and between them, copies in memory, messages in a row.
