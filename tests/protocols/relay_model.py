@@ -163,7 +163,7 @@ class RelayMember(Member):
 
     @property
     def _call(self) -> SimpleNamespace:
-        return SimpleNamespace(comm=SimpleNamespace(size=self.size, rank=self.rank), path=None)
+        return SimpleNamespace(comm=SimpleNamespace(size=self.size, rank=self.rank), path=None, fingerprint=b"")
 
     def _names(self, areas: int) -> dict[str, object]:
         """The objects that tables are made with: slots of a word for each area, and the recorder's memory."""
