@@ -119,7 +119,8 @@ def try_both_ways(n_bytes):
                 part[...] = whole[own] + k
                 assert is_right(k), (name, k)
             if relays is not None:
-                assert len(relays) - before in (TRIED // 2, TRIED // 2 + 3), name
+                after = len(relays) - before - TRIED // 2
+                assert after in (0, 1, 3), name  # all read, or relayed: by Python, or by it once and in compiled calls
 
 
 @pytest.mark.parametrize("n", [2, 3])
