@@ -120,7 +120,7 @@ def try_both_ways(n_bytes):
                 assert is_right(k), (name, k)
             if relays is not None:
                 after = len(relays) - before - TRIED // 2
-                assert after in (0, 1, 3), name  # all read, or relayed: by Python, or by it once and in compiled calls
+                assert 0 <= after <= 3, name  # none if all read; relays in compiled calls are not counted
 
 
 @pytest.mark.parametrize("n", [2, 3])
