@@ -45,8 +45,9 @@ from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Movement"]
 
-# The patterns in which not all members need something of all others.
+# The patterns in which not all members need something of all others, and those in which all do.
 _ONE_WAY = "broadcast", "scatter", "gather", "pairwise"
+_BOTH_WAYS = "all_to_all", "all_gather"
 
 # Bytes of the largest arrays for which the time of a meeting counts.
 _MOST_AHEAD = 1 << 23
@@ -161,10 +162,9 @@ class Movement:
         is_large, pattern = not is_short(self.facts, self.call.meeting), self.transfer.pattern
         most *= self.comm.size if pattern == "all_gather" else 1
         if is_large:
-            suits = pattern in (*_ONE_WAY, "all_to_all", "all_gather") and self.comm.size <= FEW_MEMBERS
-            suits = suits and most <= _MOST_AHEAD
+            suits = pattern in _ONE_WAY + _BOTH_WAYS and self.comm.size <= FEW_MEMBERS and most <= _MOST_AHEAD
         else:
-            suits = pattern in _ONE_WAY or (goes_direct(self.comm) and pattern in ("all_to_all", "all_gather"))
+            suits = pattern in _ONE_WAY or (pattern in _BOTH_WAYS and goes_direct(self.comm))
         if not suits or len(dtypes) > 1:
             return None
         received = [decode_receives(text) for text in swap(encode_receives(self.transfer))]
@@ -174,7 +174,7 @@ class Movement:
             pieces, read_bytes = pieces_of_movement(self.transfer, shapes, received, self.dtype, nodes, constant)
             self._sent = pieces.sent
             return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes, copies.constant)
-        if goes_direct(self.comm) and pattern not in _ONE_WAY:
+        if pattern in _BOTH_WAYS:
             messages = direct_messages(shapes, received, nodes, self.dtype)
         else:
             messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
