@@ -30,6 +30,7 @@ __all__ = [
     "give_way",
     "load",
     "load_acquire",
+    "load_int",
     "pause",
     "pointer",
     "post_message",
@@ -101,6 +102,16 @@ def same_words(one: int, other: int, number: int) -> bool:
         if load(one, i) != load(other, i):
             return False
     return True
+
+
+@intrinsic
+def load_int(typingctx: Any, address: types.Type) -> Intrinsic:
+    """The int32 at ``address``."""
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.sext(builder.load(builder.inttoptr(args[0], _I32.as_pointer())), _I64)
+
+    return types.int64(types.int64), emit
 
 
 @intrinsic

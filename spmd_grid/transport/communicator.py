@@ -60,7 +60,6 @@ TAGS = {
     "none": range(30001, 30002),
     "frames of meetings": range(30002, 30003),
     "lines of meetings": range(30003, 30004),
-    "runs ahead": range(30004, 30005),
 }
 
 

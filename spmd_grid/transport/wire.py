@@ -41,7 +41,8 @@ class Straight(NamedTuple):
 class Posting(NamedTuple):
     """The addresses of functions with the arguments of ``MPI_Isend`` and ``MPI_Irecv``, and what is passed to them.
 
-    ``datatype`` and ``comm`` are handles; those of requests have ``handle_bytes``, and statuses ``status_bytes``.
+    ``datatype`` and ``comm`` are handles; those of requests have ``handle_bytes``, and statuses ``status_bytes``, with
+    the tag of the message after ``status_tag``.
     """
 
     isend: int
@@ -49,8 +50,10 @@ class Posting(NamedTuple):
     datatype: int
     comm: int
     tag: int
+    most_tag: int
     handle_bytes: int
     status_bytes: int
+    status_tag: int
 
 
 class RequestHandles:
@@ -141,6 +144,10 @@ class Wire:
 
     def posting(self, tag: int) -> Posting | None:
         """Return what compiled code needs for messages of this tag; None of transports that have no nodes.  Local."""
+        return None
+
+    def posting_of_its_own(self) -> Posting | None:
+        """As `posting`, for messages of any tag, with which no others mix; ``tag`` is that of receives.  Collective."""
         return None
 
     def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles | None:

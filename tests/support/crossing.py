@@ -6,9 +6,8 @@ import numpy as np
 
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange
-from spmd_grid.transport.communicator import tag_of
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
-from spmd_grid.transport.mpi.library import MpiLibrary
+from spmd_grid.transport.mpi.library import MPI, MpiLibrary
 
 
 class CrossedBytes:
@@ -46,7 +45,7 @@ class CrossedBytes:
 
         def counted(library, comm, tag):
             found = posting(library, comm, tag)
-            if tag != tag_of("runs ahead"):
+            if tag != MPI.ANY_TAG:
                 return found  # meetings, of which no cells are counted
             isend_of_compiled = kind(found.isend)
 

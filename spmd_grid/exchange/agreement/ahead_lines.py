@@ -15,7 +15,7 @@ from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.transport.communicator import Communicator, tag_of
+from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.mismatch import mismatch
 from spmd_grid.transport.wire import YIELDS_BETWEEN_NODES, Messages, Posting
 from spmd_grid.watch.traffic import Activity
@@ -89,12 +89,15 @@ class AheadLines:
         state[ahead_at.SEGMENT], state[ahead_at.SEGMENT_BYTES] = (
             comm.process.arena.own_segment() if comm.near else (0, 0)
         )
-        self._flag, posting = np.zeros(1, np.int64), wire.posting(tag_of("runs ahead"))
+        self._flag, posting = np.zeros(1, np.int64), wire.posting_of_its_own()
         assert posting is not None  # there are nodes
         self.posting: Posting = posting
         self._statuses = np.zeros(2 * comm.size * posting.status_bytes + 8, np.uint8)
         state[at.TEST_MESSAGES], state[at.FLAG] = wire.test, kernels.address_of(self._flag)
         state[at.STATUSES] = kernels.address_of(self._statuses)
+        bits = posting.most_tag.bit_length() - (posting.most_tag & (posting.most_tag + 1) != 0)
+        state[ahead_at.NUMBERS], state[ahead_at.TAGS] = 1 << bits // 3, 1 << bits
+        state[ahead_at.STATUS_BYTES], state[ahead_at.STATUS_TAG] = posting.status_bytes, posting.status_tag
 
     def _current(self) -> RunAhead | None:
         return self.runs.get(int(self.state[ahead_at.PROGRAM]))
@@ -160,11 +163,20 @@ class AheadLines:
         error.cuts_off = True
         raise error
 
+    def _run_of(self, tag: int) -> tuple[int, int]:
+        """The number and the key of another member's run, as far as its tag says them: the nearest number."""
+        own, numbers = int(self.state[at.EPOCH]), int(self.state[ahead_at.NUMBERS])
+        keys = int(self.state[ahead_at.TAGS]) // numbers
+        number = own + (tag - own + numbers // 2) % numbers - numbers // 2
+        return number, next((key for key in self.texts if key % keys == tag // numbers), 0)
+
     def _mismatch(self) -> MismatchError:
         number, key, who = (int(word) for word in self.state[ahead_at.OTHER : ahead_at.OTHER + 3])
         other = self.comm.processes[who if who >= 0 else self.near[-1 - who]]
         own = int(self.state[at.EPOCH])
         seen = min(own, number) if who < 0 else own  # lines are compared some runs later
+        if who >= 0:
+            number, key = self._run_of(number)
         mine = self.text(int(self.state[ahead_at.KEYS + seen % ahead_at.LINES]))
         error = mismatch(
             [

@@ -97,7 +97,7 @@ def _arrive(run: int, program: int, pieces: int, state: int, number: int) -> int
         return at.FINE
     code = have_come(state, requests(program, 0), load(program, ahead_at.RECEIVES))
     if code == at.FINE:
-        code = take_messages(run, program, state, number)
+        code = take_messages(run, program, state)
     if code != at.FINE:
         return code
     for i in range(load(pieces, ahead_at.ARRIVALS)):
@@ -105,7 +105,7 @@ def _arrive(run: int, program: int, pieces: int, state: int, number: int) -> int
         peer, buffer = load(row, ahead_at.ARRIVAL_PEER), load(row, ahead_at.ARRIVAL_AT)
         handle = _handle(program, pieces, load(row, ahead_at.ARRIVAL_HANDLE))
         n_bytes = load(row, ahead_at.ARRIVAL_BYTES)
-        if not begin_message(program, load(program, ahead_at.IRECV), peer, buffer, n_bytes, handle):
+        if not begin_message(program, 0, peer, buffer, n_bytes, handle):
             return at.CUT
     store(program, ahead_at.ARRIVED, number)
     return at.FINE
@@ -131,7 +131,7 @@ def _make(run: int, program: int, pieces: int, row: int, x: int) -> int:
         leave = load(pieces, ahead_at.LEAVE_ROWS) + 8 * ahead_at.LEAVE_WORDS * i
         handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS) + i)
         peer, n_bytes = load(leave, ahead_at.LEAVE_PEER), load(leave, ahead_at.LEAVE_BYTES)
-        if not begin_message(program, load(program, ahead_at.ISEND), peer, _position(run, leave), n_bytes, handle):
+        if not begin_message(program, 1, peer, _position(run, leave), n_bytes, handle):
             return at.CUT
         store(pieces, ahead_at.BEGUN, i + 1)
     return at.FINE
@@ -238,12 +238,7 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
     number = load(state, at.EPOCH)
     if load(program, ahead_at.SENT) != number:
-        rows, count = load(program, ahead_at.SEND_ROWS), load(program, ahead_at.SENDS)
-        for i in range(count):
-            message = load(rows + 8 * ahead_at.MESSAGE_WORDS * i, ahead_at.BUFFER)
-            store(message, 0, number)
-            store(message, 1, load(program, ahead_at.KEY))
-        if not begin_messages(program, load(program, ahead_at.ISEND), rows, count, requests(program, 1)):
+        if not begin_messages(program, 1):
             return at.CUT
         for word in (ahead_at.STEP, ahead_at.TAKE, ahead_at.BEGUN, ahead_at.DEPARTED):
             store(pieces, word, 0)

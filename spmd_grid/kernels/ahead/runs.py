@@ -3,7 +3,7 @@
 What members pass, shapes and dtypes, was compared when the plan was made, so a run has nothing to agree on but that it
 is the same one everywhere.  Its *key* says that, and travels with whatever moves:
 
-- between nodes in messages, each with the number of the run and its key before the cells;
+- between nodes in the tags of messages, with the number of the run (``messages.py``);
 - within a node in lines, as in meetings, of which each member has several.  A member posts a line in every run.  It
   reads those that it needs now, and compares all others some runs later, before it posts again where it had posted
   in that run: so no member of a node is further ahead of another one.
@@ -19,7 +19,14 @@ import numba  # noqa: F401 - imported first: see compiled.py
 from spmd_grid.kernels.address import copy_at, load, load_acquire, store, store_release
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.ahead.blocks import done_word, line_of
-from spmd_grid.kernels.ahead.messages import begin_messages, compare, finish_messages, requests, take_messages
+from spmd_grid.kernels.ahead.messages import (
+    begin_messages,
+    compare,
+    finish_messages,
+    requests,
+    set_tag,
+    take_messages,
+)
 from spmd_grid.kernels.ahead.pieces import finish_sends, go_by_pieces, say_done
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.boxes import move
@@ -85,7 +92,7 @@ def _post(run: int, program: int, state: int, x: int, number: int) -> None:
     """Post this member's line, with its array or the one that it has received for its node."""
     line, source, posts = line_of(state, load(state, at.MEMBER), number), x, load(program, ahead_at.POSTS)
     if posts == ahead_at.RECEIVED:
-        source = load(load(program, ahead_at.RECEIVE_ROWS), ahead_at.BUFFER) + ahead_at.CELLS
+        source = load(load(program, ahead_at.RECEIVE_ROWS), ahead_at.BUFFER)
     if posts != ahead_at.NO_ARRAY and load(program, ahead_at.PIECES):
         store(line, 2, _offset(run, program, state, x))
     elif posts != ahead_at.NO_ARRAY:
@@ -118,13 +125,8 @@ def _send(run: int, program: int, number: int) -> bool:
         cells = load(row, ahead_at.PACK_CELLS)
         source = load(load(run, at.RUN_ROWS), load(row, ahead_at.PACK_SOURCE))
         copy_at(load(run, at.RUN_COPY), table, columns, first, last, source, cells, 0)
-    rows, count, isend = load(program, ahead_at.SEND_ROWS), load(program, ahead_at.SENDS), load(program, ahead_at.ISEND)
-    for i in range(count):
-        message = load(rows + 8 * ahead_at.MESSAGE_WORDS * i, ahead_at.BUFFER)
-        store(message, 0, number)
-        store(message, 1, load(program, ahead_at.KEY))
     store(program, ahead_at.SENT, number)
-    return begin_messages(program, isend, rows, count, requests(program, 1))
+    return begin_messages(program, 1)
 
 
 @inner
@@ -155,11 +157,11 @@ def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
     store(state, at.EPOCH, number)
     store(state, ahead_at.PROGRAM, program)
     store(state, ahead_at.KEYS + number % ahead_at.LINES, key)
+    set_tag(state, number, key)
     store(meeting, at.RAN_AHEAD, load(meeting, at.RAN_AHEAD) * _DIGEST_FACTOR + key)
     if not (load(program, ahead_at.CARRIES) or load(program, ahead_at.PIECES) or _send(run, program, number)):
         return at.CUT  # sent before the others of the node are woken, who may take the core
-    rows, count = load(program, ahead_at.RECEIVE_ROWS), load(program, ahead_at.RECEIVES)
-    if not begin_messages(program, load(program, ahead_at.IRECV), rows, count, requests(program, 0)):
+    if not begin_messages(program, 0):
         return at.CUT
     if load(program, ahead_at.POSTS) != ahead_at.RECEIVED:
         _post(run, program, state, x, number)
@@ -186,7 +188,7 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
     if receives and load(program, ahead_at.ARRIVED) != number:
         code = finish_messages(state, requests(program, 0), receives, 0, patient)
         if code == at.FINE:
-            code = take_messages(run, program, state, number)
+            code = take_messages(run, program, state)
         if code != at.FINE:
             return code
         store(program, ahead_at.ARRIVED, number)

@@ -12,7 +12,10 @@ OTHER = KEYS + LINES  # another run that was found: its number, its key, and the
 TESTS = OTHER + 3  # tests of messages before ON_WAIT is called
 PROGRAM = TESTS + 1  # address of the program of the last run
 SEGMENT, SEGMENT_BYTES = PROGRAM + 1, PROGRAM + 2  # the memory of this process that others see
-BLOCKS = PROGRAM + 3  # addresses of the blocks of the node's members: lines, and two words
+TAG = PROGRAM + 3  # of the messages of the last run: see messages.py
+NUMBERS, TAGS = TAG + 1, TAG + 2  # how many numbers of runs tags tell apart, and how many tags there are; powers of two
+STATUS_BYTES, STATUS_TAG = TAG + 3, TAG + 4  # bytes of MPI's status of a message, and before the tag in it
+BLOCKS = TAG + 5  # addresses of the blocks of the node's members: lines, and two words
 # Bytes from the start of a line; its first words are its number, its key, and where a large array is.  LINE_PASSED is
 # the number again, once what was received for others of the node is there too.
 LINE_PASSED, LINE_ARRAY = 64, 128
@@ -28,7 +31,7 @@ NEEDS, NEED_ROWS = 8, 9  # lines of the node to read: their number, and the addr
 TABLE, COLUMNS = 10, 11  # address of the table of copies to messages; words per row
 HANDLES, HANDLE_BYTES = 12, 13  # address of the handles of receives, then of sends; bytes of each
 ISEND, IRECV = 14, 15  # addresses of MPI_Isend and MPI_Irecv
-DATATYPE, COMMUNICATOR, TAG = 16, 17, 18  # handles of MPI, and the tag of all messages
+DATATYPE, COMMUNICATOR, ANY_TAG = 16, 17, 18  # handles of MPI, and what stands for any tag
 MEETING = 19  # address of the state of the group's meeting, where RAN_AHEAD is
 ARRIVED, SENT = 20, 21  # the last runs whose messages have arrived, and have been begun
 CARRIES, CARRY_ROWS = 22, 23  # lines of the node that go to messages, likewise
@@ -39,14 +42,13 @@ PASSES, PASS_ROWS = 28, 29  # copies of what was received to this member's line,
 WORDS = 30
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 
-# A message: the number of the run, its key, then cells.
-PEER, BUFFER, BYTES = 0, 1, 2  # of a message: the other member, the address of its memory, its size
+# A message.
+PEER, BUFFER, BYTES = 0, 1, 2  # the other member, the address of its memory, its size
 SOURCES, SOURCE_ROWS = 3, 4  # of one to receive: their number, and the address of their numbers among RUN_ROWS
 MESSAGE_WORDS = 5
 # A copy to a message: a source, the rows of the table, and the address to copy to.
 PACK_SOURCE, PACK_FIRST, PACK_LAST, PACK_CELLS = 0, 1, 2, 3
 PACK_WORDS = 4
-CELLS = 16  # bytes from the start of a message
 # A copy to a line: the address to copy from, bytes from the start of the line, and the number of bytes.
 PASS_FROM, PASS_AT, PASS_BYTES = 0, 1, 2
 PASS_WORDS = 3

@@ -139,17 +139,17 @@ class AheadRun(CompiledRun):
         copies: list[kernels.BoxRow] = []
         for sent in work.sends:
             address = self._message(sent.n_bytes)
-            sends.append([sent.peer, address, ahead_at.CELLS + sent.n_bytes, 0, 0])
+            sends.append([sent.peer, address, sent.n_bytes, 0, 0])
             for source, rows in sent.packs:
-                packs.append([source, len(copies), len(copies) + len(rows), address + ahead_at.CELLS])
+                packs.append([source, len(copies), len(copies) + len(rows), address])
                 copies += rows
         nodes = lines.meeting.nodes
         for taken in work.receives:  # another run may send more
             most = len(nodes.nodes[nodes.node_of[taken.peer]]) * at.LINE_ARRAY_BYTES
             address, where = self._message(most), self._words([[source] for source in taken.sources])
-            received.append([taken.peer, address, ahead_at.CELLS + most, len(taken.sources), where])
+            received.append([taken.peer, address, most, len(taken.sources), where])
             if taken.passed_to:
-                passes.append([address + ahead_at.CELLS, taken.passed_to, taken.n_bytes])
+                passes.append([address, taken.passed_to, taken.n_bytes])
         needs = [self._need(each) for each in work.needs]
         carries = [self._need(Need(each, each)) for each in work.carries]
         if work.pieces is not None:
@@ -168,12 +168,12 @@ class AheadRun(CompiledRun):
         words[ahead_at.HANDLES], words[ahead_at.HANDLE_BYTES] = kernels.address_of(handles), posting.handle_bytes
         words[ahead_at.ISEND], words[ahead_at.IRECV] = posting.isend, posting.irecv
         words[ahead_at.DATATYPE], words[ahead_at.COMMUNICATOR] = posting.datatype, posting.comm
-        words[ahead_at.TAG] = posting.tag
+        words[ahead_at.ANY_TAG] = posting.tag
         return words
 
     def _message(self, n_bytes: int) -> int:
-        """The address of memory for a message with cells of ``n_bytes``."""
-        return kernels.address_of(self.keep(np.zeros(ahead_at.CELLS + n_bytes, np.uint8)))
+        """The address of memory for a message of ``n_bytes``."""
+        return kernels.address_of(self.keep(np.zeros(n_bytes + 8, np.uint8)))
 
     def _words(self, rows: list[list[int]]) -> int:
         return kernels.address_of(self.keep(np.array(rows or [[0]], np.int64)))

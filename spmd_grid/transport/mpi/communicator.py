@@ -233,6 +233,7 @@ class MpiCommunicator(Group):
             lambda message: send_straight(comm, message, tag),
             world.forget,
             self._stir,
+            self._duplicate,
         )
         wire.watch((self.processes, number), epoch, messages, sources, readers, activity)
         world.wires.add(wire)
@@ -242,6 +243,12 @@ class MpiCommunicator(Group):
         """Lets MPI move messages on their way to other nodes, while this process waits in its node's memory."""
         if not self.shares_memory:
             self.comm.Iprobe(tag=_NEVER_SENT)
+
+    def _duplicate(self) -> MPI.Intracomm:
+        """Another communicator of the group.  Collective."""
+        made, request = self.comm.Idup()
+        self._finish(request)
+        return made
 
     # -- waiting ---------------------------------------------------------------------------------------------
 

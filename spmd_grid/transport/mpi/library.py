@@ -39,6 +39,7 @@ class MpiLibrary(NamedTuple):
     functions: tuple[int, int]  # addresses of MPI_Startall and MPI_Testall
     posts: tuple[int, int]  # addresses of MPI_Isend and MPI_Irecv
     status_bytes: int
+    status_tag: int  # bytes before the tag in a status
 
     def handles(self, requests: Sequence[MPI.Request]) -> np.ndarray:
         """The requests' handles one after the other, as MPI takes them."""
@@ -53,7 +54,8 @@ class MpiLibrary(NamedTuple):
             int.from_bytes(ctypes.string_at(MPI._addressof(each), MPI._sizeof(each)), sys.byteorder)
             for each in (MPI.BYTE, comm)
         )
-        return Posting(*self.posts, datatype, handle, tag, MPI._sizeof(MPI.Request), self.status_bytes)
+        sizes = MPI._sizeof(MPI.Request), self.status_bytes, self.status_tag
+        return Posting(*self.posts, datatype, handle, tag, int(comm.Get_attr(MPI.TAG_UB)), *sizes)
 
 
 @cache
@@ -64,7 +66,15 @@ def library() -> MpiLibrary:
         ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value or 0
         for name in ("MPI_Startall", "MPI_Testall", "MPI_Isend", "MPI_Irecv")
     )
-    return MpiLibrary((start, test), (send, receive), MPI._sizeof(MPI.Status))
+    return MpiLibrary((start, test), (send, receive), MPI._sizeof(MPI.Status), _tag_in_status())
+
+
+def _tag_in_status() -> int:
+    """The number of bytes before the tag in MPI's statuses."""
+    status, marked = MPI.Status(), 0x12345678
+    status.Set_tag(marked)
+    content = ctypes.string_at(MPI._addressof(status), MPI._sizeof(status))
+    return content.index(marked.to_bytes(4, sys.byteorder))
 
 
 def before_abort(function: Callable[[], object]) -> None:

@@ -78,7 +78,8 @@ class MpiWire(Wire):
 
     ``requests``: persistent receives, sends and shorts.  ``nap(seconds waited)`` lets other processes of a crowded
     node run.  ``send_straight(message)`` makes a persistent send of a message where it lies; ``on_close(wire)`` is
-    called at the end; ``stir()`` lets messages go on that others wait for.
+    called at the end; ``stir()`` lets messages go on that others wait for; ``duplicate()`` makes another communicator
+    of the group, and is collective.
     """
 
     def __init__(
@@ -91,10 +92,12 @@ class MpiWire(Wire):
         send_straight: Callable[[Straight], MPI.Request],
         on_close: Callable[[MpiWire], None],
         stir: Callable[[], None],
+        duplicate: Callable[[], MPI.Intracomm],
     ):
         super().__init__()
         self._comm, self._lifeline = comm, lifeline
         self._nap, self._send_straight, self._on_close, self._stir = nap, send_straight, on_close, stir
+        self._duplicate = duplicate
         self.times_well = nap is None
         self._waited_for: tuple[int, int, int] = (-1, 0, 0)
         self._waiting: WaitedFor | None = None
@@ -135,6 +138,9 @@ class MpiWire(Wire):
 
     def posting(self, tag: int) -> Posting:
         return self._library.posting(self._comm.comm, tag)
+
+    def posting_of_its_own(self) -> Posting:
+        return self._library.posting(self.keep(self._duplicate()), MPI.ANY_TAG)
 
     def _free_discarded(self) -> None:
         while self._discarded:
