@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dis
 from sys import getrefcount
+from threading import RLock
 from types import CodeType, FrameType
 from typing import Any
 
@@ -64,19 +65,21 @@ class Site:
 sites: dict[int, Site] = {}
 NO_SITE = Site(0)
 _codes: dict[int, CodeType] = {}  # those that have been read, which are kept, by their addresses
+_lock = RLock()  # of both, while a code is read
 
 
 def read_site(frame: FrameType) -> Site:
     """The site that a frame is at, which was not among the `sites`, and is from now on.  Local."""
     code = frame.f_code
-    if id(code) not in _codes:
-        if len(_codes) >= _MOST_KEPT:
-            sites.clear()
-            _codes.clear()
-        for offset, site in _sites_in(code).items():
-            sites[id(code) + (offset << SHIFT)] = site
-        _codes[id(code)] = code
-    return sites.setdefault(id(code) + (frame.f_lasti << SHIFT), NO_SITE)
+    with _lock:
+        if id(code) not in _codes:
+            if len(_codes) >= _MOST_KEPT:
+                sites.clear()  # first: without its code, a site would be taken for one of the next code at its address
+                _codes.clear()
+            _codes[id(code)] = code
+            for offset, site in _sites_in(code).items():
+                sites[id(code) + (offset << SHIFT)] = site
+        return sites.setdefault(id(code) + (frame.f_lasti << SHIFT), NO_SITE)
 
 
 def _sites_in(code: CodeType) -> dict[int, Site]:

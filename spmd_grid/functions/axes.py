@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from spmd_grid.errors import AxisError
 
-__all__ = ["Axis", "cut", "laid_along", "one_axis", "reduced_axes", "several_axes"]
+__all__ = ["Axis", "as_row", "axes_of_ufunc", "cut", "laid_along", "one_axis", "reduced_axes", "several_axes"]
 
 Axis = int | Sequence[int] | None
 
@@ -43,6 +44,16 @@ def reduced_axes(name: str, axis: object, ndim: int) -> tuple[int, ...]:
     return tuple(range(ndim)) if axis is None else tuple(sorted(several_axes(name, axis, ndim)))
 
 
+def axes_of_ufunc(name: str, axis: object, ndim: int) -> tuple[int, ...]:
+    """As `reduced_axes`, but 0 and -1 name no dimension of an array that has none, as in numpy's ufuncs."""
+    return () if not ndim and _is_first(axis) else reduced_axes(name, axis, ndim)
+
+
+def as_row(a: Any, axis: object) -> Any:
+    """``a``, or a row of its one cell if it has no dimensions and ``axis`` is 0 or -1, as some of numpy's functions."""
+    return np.reshape(a, (1,)) if not a.ndim and _is_first(axis) else a
+
+
 def laid_along(index: np.ndarray, axis: int, ndim: int) -> np.ndarray:
     """A plain 1-d array, laid along one of ``ndim`` dimensions."""
     return index.reshape([-1 if d == axis else 1 for d in range(ndim)])
@@ -51,6 +62,10 @@ def laid_along(index: np.ndarray, axis: int, ndim: int) -> np.ndarray:
 def cut(axis: int, *bounds: int | None) -> tuple[slice, ...]:
     """The index that cuts one dimension by ``slice(*bounds)``."""
     return (*[slice(None)] * axis, slice(*bounds))
+
+
+def _is_first(axis: object) -> bool:
+    return _is_number(axis) and axis in (0, -1)
 
 
 def _is_number(x: object) -> bool:

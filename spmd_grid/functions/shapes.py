@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from spmd_grid.errors import AxisError, ShapeError
-from spmd_grid.functions.axes import Axis, one_axis, several_axes
+from spmd_grid.functions.axes import Axis, axes_of_ufunc, one_axis, several_axes
 from spmd_grid.functions.interface import Application, IndexingMap, Interface, Iterator
 from spmd_grid.functions.table import Operand, composite, rule
 
@@ -77,7 +77,7 @@ def expand_dims(a: Operand, axis: Axis) -> Application:
 def squeeze(a: Operand, axis: Axis = None) -> Application:
     """np.squeeze."""
     ones = tuple([d for d, n in enumerate(a.shape) if n == 1])
-    axes = ones if axis is None else several_axes("squeeze", axis, len(a.shape))
+    axes = ones if axis is None else axes_of_ufunc("squeeze", axis, len(a.shape))
     for d in axes:
         if a.shape[d] != 1:
             raise ShapeError(f"squeeze: dimension {d} has extent {a.shape[d]}; it must be 1")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spmd_grid.errors import ShapeError
-from spmd_grid.functions.axes import one_axis
+from spmd_grid.errors import DTypeError, ShapeError
+from spmd_grid.functions.axes import as_row, one_axis
 from spmd_grid.functions.interface import PARALLEL, WHOLE, Application, Interface, Iterator, broadcast_maps
 from spmd_grid.functions.table import Operand, composite, rule
 
@@ -47,19 +47,18 @@ def argsort_along(a: Operand, axis: int = -1, kind: Any = None, *, stable: bool 
 
 @composite(np.take)
 def take(a: Operand, indices: ArrayLike, axis: int | None = None, out: Operand = None) -> Operand:
-    """np.take along a dimension, by a plain list of numbers or a sharded array of them."""
+    """np.take along a dimension, by plain numbers of any shape or a sharded array of them."""
     if hasattr(indices, "sharding"):
         return _take_by_array(a, indices, axis)
     numbers = np.asarray(indices)
     if not numbers.size and isinstance(indices, list | tuple):  # of no dtype
         numbers = numbers.astype(np.int64)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise ShapeError(
-            f"take: indices have shape {numbers.shape} and dtype {numbers.dtype}; they must be a list of integers"
-        )
-    if axis is None:
-        return np.ravel(a)[numbers]
-    return a[(*[slice(None)] * one_axis("take", axis, a.ndim), numbers)]
+    if numbers.dtype.kind not in "iu":
+        raise DTypeError(f"take: indices have dtype {numbers.dtype}; they must be integers")
+    a = np.ravel(a) if axis is None else as_row(a, axis)
+    d = 0 if axis is None else one_axis("take", axis, a.ndim)
+    found = a[(*[slice(None)] * d, numbers.ravel() if numbers.ndim else int(numbers))]
+    return found if numbers.ndim < 2 else np.reshape(found, (*a.shape[:d], *numbers.shape, *a.shape[d + 1 :]))
 
 
 def _take_by_array(a: Operand, indices: Operand, axis: int | None) -> Operand:

@@ -92,7 +92,7 @@ class Member:
         """A meeting to which this member brings a word, or lends what lies at ``lent``; where everybody's lie."""
         at, recorder, epoch = self.at, self.recorder, self._get(self.at.EPOCH) + 1
         for i in range(at.FRAME_WORDS):
-            recorder.words[self.frame + i * WORD] = _frame_word(self.rank, epoch, i)
+            recorder.words[self.frame + i * WORD] = self.frame_word(epoch, i)
         array, n_bytes, offset, flags = 0, 0, -1, 0
         if how == LINE:
             array, n_bytes = recorder.allocate(1), WORD
@@ -104,14 +104,25 @@ class Member:
         elif how == LENT:
             offset, flags = lent, at.LENT
         found = self._meet(self.state, array, n_bytes, offset, flags)
-        turn = (epoch & 1) * self.size
+        self.check_frames(epoch)
+        return SimpleNamespace(offsets=self.places(epoch), lent=found & at.ANY_LENT, lends=flags & at.LENT)
+
+    def frame_word(self, epoch: int, i: int) -> int:
+        return _frame_word(self.rank, epoch, i)
+
+    def check_frames(self, epoch: int) -> None:
+        """All frames are those of this meeting."""
+        at, turn = self.at, (epoch & 1) * self.size
         for i in range(self.size):
             frame = self._get(at.FRAMES_SEEN) + (turn + i) * WORD * at.FRAME_WORDS
-            words = [recorder.words[frame + word * WORD] for word in range(at.FRAME_WORDS)]
+            words = [self.recorder.words[frame + word * WORD] for word in range(at.FRAME_WORDS)]
             assert words == [_frame_word(i, epoch, word) for word in range(at.FRAME_WORDS)]
-        places = self._get(at.LOCATIONS_SEEN) + turn * WORD * at.LOCATION_WORDS
-        offsets = [recorder.words[places + i * WORD * at.LOCATION_WORDS] for i in range(self.size)]
-        return SimpleNamespace(offsets=offsets, lent=found & at.ANY_LENT, lends=flags & at.LENT)
+
+    def places(self, epoch: int) -> list[int]:
+        """Where the arrays of all lie, as they have been collected."""
+        at = self.at
+        first = self._get(at.LOCATIONS_SEEN) + (epoch & 1) * self.size * WORD * at.LOCATION_WORDS
+        return [self.recorder.words[first + i * WORD * at.LOCATION_WORDS] for i in range(self.size)]
 
     def depart(self, frames: SimpleNamespace) -> None:
         assert self._depart(self.state, frames.lends) == self.at.FINE

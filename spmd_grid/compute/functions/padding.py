@@ -12,7 +12,7 @@ from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.functions.joining import new_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
 from spmd_grid.errors import ShapeError
-from spmd_grid.functions.axes import cut, laid_along, one_axis
+from spmd_grid.functions.axes import as_row, cut, laid_along, one_axis
 from spmd_grid.functions.table import Operand, call, composite
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
@@ -93,8 +93,7 @@ def repeat(a: Operand, repeats: ArrayLike, axis: int | None = None) -> Operand:
     """np.repeat; each process repeats its own cells, and the result is cut where they are."""
     if is_sharded(repeats):
         return _repeat_by_sharded(a, repeats, axis)
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = (np.ravel(a), 0) if axis is None else (as_row(a, axis), axis)
     d, times = one_axis("repeat", axis, a.ndim), np.asarray(repeats)
     if times.dtype.kind not in "iu" or times.ndim > 1 or (times.ndim and len(times) not in (1, a.shape[d])):
         raise ShapeError(f"repeat: repeats is {repeats!r}; it must be a number, or one for each of {a.shape[d]} cells")

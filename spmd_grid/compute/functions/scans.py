@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_layout
-from spmd_grid.functions.axes import cut, one_axis
+from spmd_grid.functions.axes import as_row, cut, one_axis
 from spmd_grid.functions.reductions.scans import ASSOCIATIVE, scanned, scanned_dtype
 from spmd_grid.functions.table import Operand, composite, no_rule
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -27,8 +27,7 @@ def scan(
 
     Collective over the axes that split it: the last cells of blocks are gathered.
     """
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = (np.ravel(a), 0) if axis is None else (as_row(a, axis), axis)
     d = one_axis(name, axis, a.ndim)
     found = scanned_dtype(name, function, a.dtype, dtype)
     return a.grid.process.gate.run(name, _scan, function, combine, a, d, found)

@@ -12,7 +12,7 @@ from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.sorting.sorted_cells import SortedCells
 from spmd_grid.compute.splits import ArrayOnGrid
 from spmd_grid.errors import DTypeError
-from spmd_grid.functions.axes import one_axis
+from spmd_grid.functions.axes import as_row, one_axis
 from spmd_grid.functions.table import Operand, call, composite
 from spmd_grid.functions.whole import argsort_along, median_along, quantile_along, sort_along
 from spmd_grid.grid.layout import Layout
@@ -31,7 +31,7 @@ def sort(a: Operand, axis: int | None = -1, kind: Any = None, *, stable: bool | 
 @composite(np.argsort)
 def argsort(a: Operand, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Operand:
     """np.argsort; along a dimension that is cut always stable."""
-    return _sorted("argsort", argsort_along, _argsort, a, axis, kind, stable)
+    return _sorted("argsort", argsort_along, _argsort, as_row(a, axis), axis, kind, stable)
 
 
 def _sorted(
@@ -67,6 +67,7 @@ def partition(a: Operand, kth: Any, axis: int | None = -1, kind: str = "introsel
 @composite(np.argpartition)
 def argpartition(a: Operand, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Operand:
     """np.argpartition, by a sort."""
+    a = as_row(a, axis)
     _check_kth("argpartition", a, kth, axis, kind)
     return np.argsort(a, axis)
 
@@ -76,7 +77,7 @@ def _check_kth(name: str, a: Operand, kth: Any, axis: Any, kind: str) -> None:
     positions = np.atleast_1d(kth)
     if kind != "introselect" or positions.dtype.kind not in "iu":
         raise ValueError(f"{name}: kth is {kth!r} and kind {kind!r}; they must be whole numbers, and 'introselect'")
-    if positions.size and not (-extent <= positions.min() and positions.max() < extent):
+    if positions.size and a.size and not (-extent <= positions.min() and positions.max() < extent):
         raise ValueError(f"{name}: kth is {kth!r}; it must be within the {extent} cells")
 
 

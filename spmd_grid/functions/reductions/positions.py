@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.functions.axes import one_axis
+from spmd_grid.functions.axes import axes_of_ufunc, one_axis
 from spmd_grid.functions.interface import PARALLEL, Application, Interface, Iterator, broadcast_maps
 from spmd_grid.functions.table import Operand, call, composite, rule
 
@@ -57,11 +57,12 @@ def _of_extreme(function: Callable[..., Any], extreme: Callable[..., Any]) -> No
     @composite(function)
     def of_extreme(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
         name = function.__name__
+        if not a.ndim:
+            axes_of_ufunc(name, axis, 0)
+            return np.intp(0)
         axis = None if axis is None else one_axis(name, axis, a.ndim)
         if 0 in (a.shape if axis is None else a.shape[axis : axis + 1]):
             raise ValueError(f"{name}: a has shape {a.shape}; there must be a cell to find")
-        if not a.ndim:
-            return np.intp(0)
         return first_of(a, extreme(a, axis=axis, keepdims=True), axis, bool(keepdims))
 
 

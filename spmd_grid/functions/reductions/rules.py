@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.errors import ShapeError
-from spmd_grid.functions.axes import Axis, reduced_axes
+from spmd_grid.functions.axes import Axis, axes_of_ufunc
 from spmd_grid.functions.dtypes import check_numeric, numpy_scalar, sum_dtype, wide_dtype, working_dtype
 from spmd_grid.functions.interface import (
     PARALLEL,
@@ -44,7 +44,7 @@ def reduction(
     merges: bool = False,
 ) -> Application:
     """A reduction of ``a``, masked by ``where``, whose blocks ``local(block, axes, keepdims, mask)`` reduces."""
-    axes = reduced_axes(name, axis, len(a.shape))
+    axes = axes_of_ufunc(name, axis, len(a.shape))
     operands = (a,) if where is True else (a, where)
     shape, maps = broadcast_maps(name, [shape_of(operand) for operand in operands])
     if shape != a.shape:
@@ -169,7 +169,7 @@ def _of_extreme(function: Callable[..., Any], kind: str) -> None:
         where: Operand = True,
     ) -> Application:
         check_numeric(kind, a.dtype)
-        axes = reduced_axes(kind, axis, len(a.shape))
+        axes = axes_of_ufunc(kind, axis, len(a.shape))
         if initial is MISSING:
             if where is not True:
                 raise ValueError(f"{kind}: there is no identity: with a where mask, initial must be given")

@@ -17,6 +17,8 @@ Where runs of large arrays outside the node's memory have *ways*, each member po
 relay, or all have the system copy from there, as they have found out in Python's runs.  All count these runs alike, and
 no others: where a member has posted neither an address nor a readable array, all relay.  So it is with runs of arrays
 that all can be read, where processors are far apart or words are slow: all relay, or all read.
+
+tests/protocols runs this source on a weak memory, as that of meetings.
 """
 
 from __future__ import annotations

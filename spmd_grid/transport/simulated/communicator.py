@@ -117,11 +117,12 @@ class ThreadCommunicator:
         if meeting is None:
             meeting = self._group.meetings[number] = Rendezvous(self.processes)
         meeting.values[self.rank] = value
-        meeting.missing.discard(self.rank)
-        if not meeting.missing:
+        is_last = len(meeting.missing) == 1
+        if is_last and combine is not None:
+            meeting.result = combine(meeting.values)
+        meeting.missing.discard(self.rank)  # then the others may go on: they look without the lock
+        if is_last:
             del self._group.meetings[number]
-            if combine is not None:
-                meeting.result = combine(meeting.values)
             for rank in meeting.waiting:
                 self._scheduler.wake(rank)
         return meeting

@@ -11,6 +11,7 @@ from support.patience import in_time, until
 import spmd_grid as sg
 from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport import launch
+from spmd_grid.transport.simulated import communicator
 
 
 @MODES
@@ -24,6 +25,25 @@ def test_results_by_rank(seed):
 def test_number_of_ranks(ranks):
     with pytest.raises(GridError, match="whole number of simulated ranks"):
         sg.run_spmd(lambda: None, ranks=ranks)
+
+
+def test_a_meeting_is_over_once_all_that_comes_of_it_is_there(monkeypatch):
+    """Ranks look without a lock whether it is, while the last one joins."""
+    made, joined, over = [], communicator._join_frames, []
+
+    class Noted(communicator.Rendezvous):
+        def __init__(self, processes):
+            super().__init__(processes)
+            made.append(self)
+
+    def join(values):
+        over.extend(meeting.done for meeting in made if meeting.values is values)
+        return joined(values)
+
+    monkeypatch.setattr(communicator, "Rendezvous", Noted)
+    monkeypatch.setattr(communicator, "_join_frames", join)
+    assert sg.run_spmd(lambda: float(sg.all_reduce(np.float64(2), world())), ranks=3) == [6.0] * 3
+    assert over and not any(over)
 
 
 # -- determinism ---------------------------------------------------------------------------------------------
