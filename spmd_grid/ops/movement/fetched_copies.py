@@ -114,7 +114,8 @@ class FetchedCopies:
             elif row is not None:
                 rows.append(row._replace(source_base=peer))
         n_bytes = sum(int(runs[:, 2].sum()) for *_, runs in reads) if reads else self._n_bytes
-        return FetchProgram(meeting.address, size, rows, MemoryReads(reads), streams, n_bytes > MOST_COMPILED)
+        is_long = n_bytes > MOST_COMPILED
+        return FetchProgram(meeting.address, self._transfer.readers, rows, MemoryReads(reads), streams, is_long)
 
     def _have_long_runs(self) -> bool:
         """Whether what members need is in long runs.  Collective when first called."""
