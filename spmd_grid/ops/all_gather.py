@@ -55,7 +55,7 @@ class AllGather(CollectiveOperation):
         extents: Sequence[int] | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        return self._operate(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
+        return self._operate(x, grid, grid_axes, (gather_axis, extents), out)
 
     def start(
         self,

@@ -60,7 +60,7 @@ class AllToAll(CollectiveOperation):
         extents: Sequence[int] | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        return self._operate(x, grid, grid_axes, (split_axis, concat_axis, hashable(extents)), out)
+        return self._operate(x, grid, grid_axes, (split_axis, concat_axis, extents), out)
 
     def start(
         self,

@@ -50,7 +50,7 @@ class Broadcast(CollectiveOperation):
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        return self._operate(x, grid, grid_axes, (hashable(root),), out)
+        return self._operate(x, grid, grid_axes, (root,), out)
 
     def start(
         self,

@@ -48,7 +48,7 @@ class Gather(CollectiveOperation):
         extents: Sequence[int] | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray | None:
-        return self._operate(x, grid, grid_axes, (gather_axis, hashable(root), hashable(extents)), out)
+        return self._operate(x, grid, grid_axes, (gather_axis, root, extents), out)
 
     def start(
         self,

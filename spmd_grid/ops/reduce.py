@@ -50,7 +50,7 @@ class Reduce(Reducing):
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray | None:
-        return self._operate(x, grid, grid_axes, (reduction, hashable(root), dtype), out)
+        return self._operate(x, grid, grid_axes, (reduction, root, dtype), out)
 
     def start(
         self,

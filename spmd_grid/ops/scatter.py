@@ -52,7 +52,7 @@ class Scatter(CollectiveOperation):
         scatter_dim: int | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        return self._operate(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
+        return self._operate(x, grid, grid_axes, (scatter_axis, scatter_dim, root), out)
 
     def start(
         self,

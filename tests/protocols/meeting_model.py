@@ -69,7 +69,9 @@ class Member:
     def meets(self, members: Sequence[Member]) -> None:
         at, allocate = self.at, self.recorder.allocate
         self.state = allocate(at.BLOCKS + self.size)
-        self.frame = allocate(at.FRAME_WORDS)
+        self.frame, self.all = allocate(at.FRAME_WORDS), allocate(self.size)
+        for i in range(self.size):
+            self.recorder.words[self.all + i * WORD] = 1
         self._set(at.MEMBERS, self.size)
         self._set(at.MEMBER, self.rank)
         self._set(at.LINE_BYTES, self.line_bytes)
@@ -125,7 +127,7 @@ class Member:
         return [self.recorder.words[first + i * WORD * at.LOCATION_WORDS] for i in range(self.size)]
 
     def depart(self, frames: SimpleNamespace) -> None:
-        assert self._depart(self.state, frames.lends) == self.at.FINE
+        assert self._depart(self.state, self.all if frames.lends else 0) == self.at.FINE
 
     # -- rounds --------------------------------------------------------------------------------------------------------
 

@@ -184,9 +184,9 @@ class CrossingMeeting(LineMeeting):
             raise error
         super()._raise_ended()
 
-    def depart(self, frames: Frames) -> None:
+    def depart(self, frames: Frames, readers: np.ndarray | None = None) -> None:
         self._near.state[at.EPOCH] = self.state[at.EPOCH]
-        self._near.depart(frames)
+        self._near.depart(frames)  # members of other nodes read by messages
 
     def together(self) -> None:
         self._near.together()

@@ -80,10 +80,11 @@ class Meeting:
         """Seconds that a word takes from one member to the others; None where that is unknown.  Collective."""
         return None
 
-    def depart(self, frames: Frames) -> None:
+    def depart(self, frames: Frames, readers: np.ndarray | None = None) -> None:
         """Tells the others that this member has read their arrays; returns once its own has been read.
 
-        Collective, after a meeting with arrays ``lent``.
+        Collective, after a meeting with arrays ``lent``.  ``readers``: a word for each member, not 0 if it reads this
+        member's array; by default all may.
         """
         self.comm.barrier()
 

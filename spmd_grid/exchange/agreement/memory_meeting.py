@@ -218,9 +218,9 @@ class MemoryMeeting(LineMeeting):
         """
         return self._ways.begin(("fetched", key), self.most, n_bytes <= _RELAYED_IF_FAR) == 1
 
-    def known_ways(self, key: Hashable) -> QuickerWay | None:
-        """The way of runs with this ``key``, as `better_fetched` has it, if there have been any.  Local."""
-        return self._ways.find(("fetched", key))
+    def fetch_ways(self, key: Hashable) -> QuickerWay:
+        """The ways of runs with this ``key``, as `better_fetched` takes them.  Local."""
+        return self._ways.keep(("fetched", key))
 
     @property
     def processes(self) -> list[int] | None:

@@ -75,7 +75,7 @@ class NodeMeeting(Meeting):
         state[at.FRAMES_SEEN] = kernels.address_of(self._data)
         state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
         state[at.LOCATIONS_SEEN] = kernels.address_of(self._locations)
-        self._address = kernels.address_of(state)
+        self._address, self._all = kernels.address_of(state), np.ones(len(members), np.int64)
         self._distance = Distance(self._call_roll, len(members))
 
     copied_bytes = COPIED_BYTES
@@ -144,8 +144,9 @@ class NodeMeeting(Meeting):
             return True
         return member in self.comm.near and read_locations(frames.locations)[me][at.LOCATION_OFFSET] >= 0
 
-    def depart(self, frames: Frames) -> None:
-        if kernels.depart(self._address, frames.lends) != at.FINE:
+    def depart(self, frames: Frames, readers: np.ndarray | None = None) -> None:
+        waits_for = kernels.address_of(self._all if readers is None else readers) if frames.lends else 0
+        if kernels.depart(self._address, waits_for) != at.FINE:
             self._raise_ended()
 
     def ask_distance(self) -> float | None:

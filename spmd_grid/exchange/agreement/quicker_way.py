@@ -16,7 +16,7 @@ __all__ = ["IN_A_ROW", "TRIED", "TRIED_AGAIN_AFTER", "WATCHED", "QuickerWay", "Q
 # the others the quickest counts: some may have waited for a late member.
 IN_A_ROW = 4
 TRIED = 2 * IN_A_ROW  # runs by which both ways are tried
-WATCHED = 16  # runs after which members compare their times with those before
+WATCHED, _WATCHED_MOST = 16, 128  # runs after which members compare their times with those before: least and most
 TRIED_AGAIN_AFTER = 256  # runs, since virtual processors move
 
 _CHANGED = 1.5  # times as long, or as short, as before
@@ -32,7 +32,8 @@ class QuickerWay:
     write again, so a run's way decides in part how long the program takes before the next one.  ``outside``: what runs
     of other keys take in between does not count.
 
-    Both are tried again after a number of runs, and as soon as the times of the way that is taken have changed.
+    Both are tried again after a number of runs, and as soon as the times of the way that is taken have changed.  Each
+    time that the same way is found again, members compare times half as often: tries cost runs by the slower way.
     ``words`` has the numbers by which compiled code makes and times runs in between, and counts them
     (kernels/protocol/loop_run.py): see WAYS_* in kernels/protocol/slots.py.
     """
@@ -41,6 +42,7 @@ class QuickerWay:
         self.words = np.zeros(at.WAYS_WORDS, np.int64)
         self._outside = outside or Outside()
         self._least = self.words[at.WAYS_LEAST : at.WAYS_LEAST + 2]
+        self._watched, self._chosen = WATCHED, -1  # runs after which members compare times; the way that tries chose
         self._usual = 0  # nanoseconds of the slowest member's quickest run of the way that is taken, when first watched
         self._began = self._ended = 0
         self._between = [_NEVER, _NEVER]  # nanoseconds between two runs by each way, at least, in tries
@@ -56,14 +58,14 @@ class QuickerWay:
         after_tries = runs - TRIED
         if after_tries == 0:
             way = self._choose(most, stays)
-        elif after_tries > 0 and after_tries % WATCHED == 0 and self._has_changed(most, way):
+        elif after_tries > 0 and after_tries % self._watched == 0 and self._has_changed(most, way):
             runs = 0
         if runs == 0:
             self._forget_times()
         if runs < TRIED:
             way = runs // IN_A_ROW
         words[at.WAYS_RUNS], words[at.WAYS_WAY] = runs + 1, way
-        watched = runs - (runs - TRIED) % WATCHED + WATCHED
+        watched = runs - (runs - TRIED) % self._watched + self._watched
         words[at.WAYS_UNTIL] = 0 if runs < TRIED else min(watched, TRIED_AGAIN_AFTER)
         self._began = perf_counter_ns()
         if runs < TRIED and runs % IN_A_ROW:
@@ -80,6 +82,7 @@ class QuickerWay:
     def begin_anew(self) -> None:
         """Leave the next runs to Python, which tries both ways as at first.  Local; alike on all members."""
         self.words[[at.WAYS_RUNS, at.WAYS_UNTIL, at.WAYS_WAY]] = self._usual = 0
+        self._watched, self._chosen = WATCHED, -1
 
     def _choose(self, most: Callable[[int], int], stays: bool) -> int:
         first, second, after_first, after_second = [most(int(least)) for least in (*self._least, *self._between)]
@@ -87,7 +90,10 @@ class QuickerWay:
             first, second = first + after_first, second + after_second
         self._usual = 0
         self._forget_times()
-        return int(second < first)
+        chosen = int(second < first)
+        self._watched = min(2 * self._watched, _WATCHED_MOST) if chosen == self._chosen else WATCHED
+        self._chosen = chosen
+        return chosen
 
     def _has_changed(self, most: Callable[[int], int], way: int) -> bool:
         """Whether the runs since it was asked last took other times than usual, which are those when first asked."""

@@ -19,16 +19,18 @@ class FetchProgram:
 
     ``state``: the address of the state of the meeting; ``rows`` copy arrays that this process can see, ``reads``
     others; both name their sources by the members' indices.  ``sources``: the addresses of the members' arrays, each in
-    its own process, to be filled before each run.  ``is_long``: whether other threads of Python run meanwhile.
+    its own process, to be filled before each run.  ``readers``: a word for each member, not 0 if it reads this member's
+    array.  ``is_long``: whether other threads of Python run meanwhile.
     """
 
     def __init__(
-        self, state: int, members: int, rows: Sequence[BoxRow], reads: MemoryReads, streams: int, is_long: bool
+        self, state: int, readers: np.ndarray, rows: Sequence[BoxRow], reads: MemoryReads, streams: int, is_long: bool
     ):
         table, self.reads = kernels.build_table(rows), reads
-        self.sources = np.zeros(members, np.int64)
+        self.sources = np.zeros(len(readers), np.int64)
         self._words = words = np.zeros(at.FETCH_WORDS, np.int64)
-        self._alive = table
+        self._alive = table, readers
+        words[at.FETCH_READERS] = kernels.address_of(readers)
         words[at.FETCH_STATE], words[at.FETCH_SOURCES] = state, kernels.address_of(self.sources)
         words[at.FETCH_COPY], words[at.FETCH_TABLE] = kernels.copy_address, kernels.address_of(table)
         words[at.FETCH_COLUMNS], words[at.FETCH_COPIES] = table.shape[1], len(table)

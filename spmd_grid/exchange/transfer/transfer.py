@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from spmd_grid.grid.box import Box
 from spmd_grid.typing import Shape
 
@@ -68,6 +70,11 @@ class Transfer:
         if self.target_shape is None:
             return (0, 0)
         return run_of(self.target_shape, [receive.box for receive in self.receives])
+
+    @cached_property
+    def readers(self) -> np.ndarray:
+        """A word for each member: whether it gets a box of this member's array."""
+        return np.isin(np.arange(self.size), [send.peer for send in self.sends]).astype(np.int64)
 
     @cached_property
     def send_counts(self) -> list[int]:

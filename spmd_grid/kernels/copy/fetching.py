@@ -1,7 +1,7 @@
 """The compiled copies of arrays that members read out of one another's memory, with the words that end them.
 
 It follows a meeting in which all members have posted where their arrays lie.  Each copies what it can see, its own
-array first, has the system copy the rest, tells that it has read, and waits until all others have.
+array first, has the system copy the rest, tells that it has read, and waits until those that read from it have.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def fetch(program: int, result: int) -> int:
 
     After UNREAD, FETCH_DONE is the number of the call that did not copy all its bytes.  Needs no GIL.
     """
-    return _depart(load(program, at.FETCH_STATE), 1) if _copy(program, result) else at.UNREAD
+    return (
+        _depart(load(program, at.FETCH_STATE), load(program, at.FETCH_READERS)) if _copy(program, result) else at.UNREAD
+    )
 
 
 @by_address("int64(int64, int64, int64)")
@@ -63,4 +65,4 @@ def fetch_course(program: int, result: int, latch: int) -> int:
         append(load(latch, at.LATCH_TOKENS), load(latch, at.LATCH_TOKEN))
     else:
         copied = _copy(program, result)
-    return _depart(load(program, at.FETCH_STATE), 1) if copied else at.UNREAD
+    return _depart(load(program, at.FETCH_STATE), load(program, at.FETCH_READERS)) if copied else at.UNREAD

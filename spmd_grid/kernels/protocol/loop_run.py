@@ -1,22 +1,21 @@
 """The compiled run of an operation on small arrays in the memory of a node, for compiled loops.
 
 It is a meeting as that of meeting.py, with the same lines: members may be in this run or in Python's.  Besides its
-frame, a process posts the *key* of the run, which stands for the headers of all members, and a second copy of a short
-array, both beside the number of the meeting: members in the same run read one line of cache.  Then the results are
-copied and folded straight from the lines.
+frame, a process posts the *key* of the run, which stands for all headers, and a second copy of a short array, beside
+the meeting's number: members in the same run read one line of cache.  Then results are copied and folded from there.
 
-A run is given up before it begins, for Python (BY_PYTHON), where an operation of this process is under way.  Where
-another member has posted anything but the header that is known, Python goes on from the meeting (OTHERS); so it does
-where a run that is not ``patient``, since it has the interpreter's lock, would wait for long.
+A run is given up before it begins (BY_PYTHON) where an operation of this process is under way.  Where another member
+has posted anything but the known header, or a run that is not ``patient`` would wait for long, Python goes on (OTHERS).
 
-Larger arrays are relayed after the meeting, in which nothing but headers is posted then.  Some are not relayed if all
-can be read where they lie, as members post: then each copies from there (``copy/fetching.py``), or leaves it to Python.
-In the long waits of a relay Python's other threads run, which find the token of the gate taken.
+Larger arrays are relayed after a meeting of headers alone; some not if all can be read where they lie, as members post:
+then each copies from there, or leaves it to Python.  In a relay's long waits Python's other threads run, which find the
+token of the gate taken.
 
 Where runs of large arrays outside the node's memory have *ways*, each member posts the address of its array, and all
 relay, or all have the system copy from there, as they have found out in Python's runs.  All count these runs alike, and
 no others: where a member has posted neither an address nor a readable array, all relay.  So it is with runs of arrays
-that all can be read, where processors are far apart or words are slow: all relay, or all read.
+that all can be read, where processors are far apart or words are slow.  A run that has ways and no fetch was made
+before it was known whether the system copies, for arrays that all can be read: it leaves others to Python.
 
 tests/protocols runs this source on a weak memory, as that of meetings.
 """
@@ -141,7 +140,10 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
     if not load(load(run, at.RUN_TOKENS), 0) or (asks and epoch % asks == 0):
         return at.BY_PYTHON
     way = 0
-    if ways and not is_read:
+    if ways and not load(run, at.RUN_FETCH):
+        if has_array and not is_read:
+            return at.BY_PYTHON
+    elif ways and not is_read:
         way = load(ways, at.WAYS_WAY)
         if load(ways, at.WAYS_RUNS) >= load(ways, at.WAYS_UNTIL) or not (way or load(run, at.RUN_RELAY)):
             return at.BY_PYTHON
@@ -190,7 +192,9 @@ def _by_ways(run: int, state: int, x: int, turn: int, told: int, lends: int) -> 
         if load(members, i) and i != rank:
             location = load(state, at.BLOCKS + i) + turn + at.LINE_LOCATION
             flags, offset = load(location, at.LOCATION_FLAGS), load(location, at.LOCATION_OFFSET)
-            if flags & at.OUTSIDE and fetch:
+            if flags & at.OUTSIDE:
+                if not fetch:
+                    return at.OTHERS
                 store(load(fetch, at.FETCH_SOURCES), i, load(location, at.LOCATION_STRIDES))
                 outside = True
             elif offset < 0:
@@ -213,9 +217,7 @@ def _by_ways(run: int, state: int, x: int, turn: int, told: int, lends: int) -> 
 @inner
 def _work(run: int, out: int) -> None:
     """Copy and fold the members' arrays."""
-    into = load(run, at.RUN_SCRATCH)
-    if not into:
-        into = out
+    into = load(run, at.RUN_SCRATCH) or out
     rows, firsts = load(run, at.RUN_ROWS), load(run, at.RUN_FIRST)
     for i in range(load(run, at.RUN_SOURCES)):
         first, last = load(firsts, i), load(firsts, i + 1)

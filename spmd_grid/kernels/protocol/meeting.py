@@ -3,7 +3,8 @@
 Each process owns a block of two lines and two words.  A line has the number of the meeting, a *location* (of an array
 of the process), a frame, and space for a small array.  Lines exist twice, for even and odd meetings: a member that
 posts in the next meeting has read all lines of this one, and a member that posts in the one after it has seen all posts
-of the next.  Only arrays that are read in place need a second step: their owners wait until all others have departed.
+of the next.  Only arrays that are read in place need a second step: an owner waits until those that read its array have
+departed.
 
 Every release, acquire and wait here is needed: tests/protocols runs this source on a weak memory, in all executions of
 a few rounds, as it is and with each of them taken away.
@@ -115,10 +116,11 @@ def collect(state: int) -> int:
 
 
 @on_integers
-def depart(state: int, lends: int) -> int:
-    """Tell that this process has read all that was lent in the last meeting; with ``lends``, wait for all others too.
+def depart(state: int, readers: int) -> int:
+    """Tell that this process has read all that was lent in the last meeting, and wait for those that read from it.
 
-    FINE, or ENDED if the wait was given up.  Needs no GIL.
+    ``readers``: the address of a word for each member, not 0 if it reads this process's array; 0: none does.  FINE, or
+    ENDED if the wait was given up.  Needs no GIL.
     """
     epoch, size, rank = load(state, at.EPOCH), load(state, at.MEMBERS), load(state, at.MEMBER)
     done = 2 * load(state, at.LINE_BYTES)
@@ -126,10 +128,11 @@ def depart(state: int, lends: int) -> int:
     wake(state, load(state, at.BLOCKS + rank) + done)
     if not announce(state):
         return at.ENDED
-    if lends:
+    if readers:
         for i in range(size):
-            if i != rank and wait_for(state, load(state, at.BLOCKS + i) + done, epoch, i) != at.FINE:
-                return at.ENDED
+            if i != rank and load(readers, i):
+                if wait_for(state, load(state, at.BLOCKS + i) + done, epoch, i) != at.FINE:
+                    return at.ENDED
     return at.FINE
 
 

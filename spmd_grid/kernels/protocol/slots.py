@@ -317,7 +317,8 @@ FETCH_STREAMS = 6  # whether they stream
 FETCH_READS, FETCH_CALLS = 7, 8  # address of a table of the system's copies, and its rows
 FETCH_DONE = 9  # the calls that have been made
 FETCH_IS_LONG = 10  # whether other threads of Python run meanwhile
-FETCH_WORDS = 11
+FETCH_READERS = 11  # address of a word for each member: whether it reads this process's array
+FETCH_WORDS = 12
 UNREAD = 13  # outcome: a call did not copy all its bytes
 
 # -- the quicker of two ways, of which 0 is a relay and 1 a fetch, or a read (see quicker_way.py) ----------------------

@@ -29,7 +29,7 @@ from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.abstract import answer_of
-from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, check_output, gate_of
+from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, check_output, gate_of, hashable
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.call_text import text_of_call, text_of_member
 from spmd_grid.ops.calls.known_calls import find_quick_run
@@ -231,8 +231,12 @@ class CollectiveOperation(ABC):
     def _operate(
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
     ) -> Any:
-        """Run the operation; its own signature says whether it may return None."""
-        run = find_quick_run(self, grid, grid_axes, args)
+        """Run the operation; its own signature says whether it may return None.
+
+        Known calls do not come here (`find_quick_run`).
+        """
+        given, args = args, tuple(map(hashable, args))
+        run = find_quick_run(self, grid, grid_axes, args, given)
         return self._operate_by_python(grid, grid_axes, args, x, out) if run is None else run(x, out)
 
     def _operate_by_python(

@@ -23,10 +23,13 @@ __all__ = ["KnownCalls", "find_quick_run"]
 _MOST_LEARNED = 64  # then a program makes new objects for each call, and to learn them does not pay
 
 
-def find_quick_run(operation: Any, grid: ProcessGrid, grid_axes: Any, args: tuple) -> Callable[..., Any] | None:
-    """The quick form of a call, if it has one; compiled code knows it by these objects from then on.  Local.
+def find_quick_run(
+    operation: Any, grid: ProcessGrid, grid_axes: Any, args: tuple, given: tuple
+) -> Callable[..., Any] | None:
+    """The quick form of a call, if it has one; compiled code knows it from then on by the objects ``given``.  Local.
 
-    The ``_operate`` of ``operation`` finds known calls by itself.
+    ``args``: the same arguments, as the call is kept by them, lists as tuples.  The ``_operate`` of ``operation`` finds
+    known calls by itself.
     """
     try:
         axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
@@ -38,7 +41,7 @@ def find_quick_run(operation: Any, grid: ProcessGrid, grid_axes: Any, args: tupl
     if known is None:
         known = operation._known = KnownCalls(operation._operate)
         operation._operate = known.operate
-    known.learn(grid, grid_axes, args, run)
+    known.learn(grid, grid_axes, given, run)
     return run
 
 

@@ -90,6 +90,10 @@ class CompiledRun:
         self._alive.append(thing)
         return thing
 
+    def is_of(self, opening: Opening, headers: bytes) -> bool:
+        """Whether it is for this member's ``opening`` and the ``headers`` of all members.  Local."""
+        return self.opening is opening and self._headers == headers
+
     def go_on(self, x: Any, out: np.ndarray | None, finish: Finish) -> Any:
         """The rest of a run from its meeting on, as Python makes it; the gate has been passed.  Collective."""
         call, opening = self.call, self.opening
@@ -130,8 +134,9 @@ class CompiledRun:
         state[at.RUN_LATCH] = kernels.address_of(self.keep(self.gate.latch))
         if work.relay is not None:
             state[at.RUN_RELAY], state[at.RUN_RELAY_COURSE] = self.keep(work.relay).address, kernels.relay_address
-        if work.fetch is not None and work.ways is not None:
+        if work.ways is not None:
             state[at.RUN_WAYS] = kernels.address_of(self.keep(work.ways).words)
+        if work.fetch is not None:
             state[at.RUN_FETCH], state[at.RUN_FETCH_COURSE] = self.keep(work.fetch).address, kernels.fetch_address
         if work.read is not None and work.read_ways is not None and work.bases is not None:
             state[at.RUN_READ], state[at.RUN_FETCH_COURSE] = self.keep(work.read).address, kernels.fetch_address

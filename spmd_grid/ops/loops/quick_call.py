@@ -72,9 +72,9 @@ class QuickCall:
         if find_work is None or opening.agreed.get(headers) is not agreed:
             return
         work = find_work()
-        if work is None:
-            opening.turns = _TURNS_AGAIN  # relays may be known then
-        else:
+        if work is None or work.is_partial:
+            opening.turns = _TURNS_AGAIN  # relays, or the system's copies, may be known then
+        if work is not None and not (work.is_partial and any(run.is_of(opening, headers) for run in self._runs)):
             self.add(work, opening, headers, x, result, self.maker(out, result))
 
     def maker(self, out: np.ndarray | None, result: np.ndarray | None) -> Callable[..., np.ndarray] | None:

@@ -40,7 +40,8 @@ class LoopWork(NamedTuple):
     ``unless_read`` lists can be read where they lie, unless processors are far apart and it is taken ``if_far``, or
     words are quick and it is taken ``if_near``.
     ``fetch``: does it instead, in runs that ``ways`` say, where none of them can be read so; ``read``: where all can,
-    in runs that ``read_ways`` say, at offsets from ``bases``.
+    in runs that ``read_ways`` say, at offsets from ``bases``.  ``ways`` without ``fetch``: it is not known yet whether
+    the system copies.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
@@ -57,6 +58,11 @@ class LoopWork(NamedTuple):
     read: FetchProgram | None = None
     read_ways: QuickerWay | None = None
     bases: np.ndarray | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether there may be more work later, for arrays that lie elsewhere."""
+        return self.ways is not None and self.fetch is None
 
     @property
     def table(self) -> np.ndarray:

@@ -73,16 +73,16 @@ class FetchedCopies:
     def loop_work(self, relayed: LoopWork | None, into: Shape) -> LoopWork | None:
         """Return what compiled runs do for results with such strides; ``relayed`` is for relays alone.
 
-        Local.  None until it is known whether the system copies.
+        Local.  Until it is known whether the system copies, for arrays alone that all can be read.
         """
         meeting = self._call.meeting
         if not (isinstance(meeting, MemoryMeeting) and self._call.lets_read and meeting.may_fetch(self._most)):
             return relayed
-        ways, processes = meeting.known_ways(self._key), meeting.processes
+        ways, processes = meeting.fetch_ways(self._key), meeting.processes
         if processes == [] or self._are_long is False:
             return relayed
-        if ways is None or processes is None:
-            return None
+        if processes is None or self._are_long is None:
+            return relayed._replace(ways=ways) if relayed is not None and relayed.read is not None else None
         has_array = [member for member, fact in enumerate(self._facts) if fact.nbytes]
         away = [processes[i] if i in has_array and i != self._transfer.rank else 0 for i in range(len(processes))]
         work = LoopWork() if relayed is None else relayed
@@ -114,7 +114,8 @@ class FetchedCopies:
             elif row is not None:
                 rows.append(row._replace(source_base=peer))
         n_bytes = sum(int(runs[:, 2].sum()) for *_, runs in reads) if reads else self._n_bytes
-        return FetchProgram(meeting.address, size, rows, MemoryReads(reads), streams, n_bytes > MOST_COMPILED)
+        is_long = n_bytes > MOST_COMPILED
+        return FetchProgram(meeting.address, self._transfer.readers, rows, MemoryReads(reads), streams, is_long)
 
     def _have_long_runs(self) -> bool:
         """Whether what members need is in long runs.  Collective when first called."""

@@ -124,7 +124,7 @@ class Movement:
         else:
             self._copies.run(frames, arrays, target)
             if frames.lent:
-                self.call.meeting.depart(frames)
+                self.call.meeting.depart(frames, self.transfer.readers)
         if self._relayed is not None:
             self.call.meeting.note_end()
         return target
