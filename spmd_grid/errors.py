@@ -12,7 +12,9 @@ operation's header, and every other member raises the same error.
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentError",
     "AxisError",
+    "CellIndexError",
     "CutOffError",
     "DamagedError",
     "DeadlockError",
@@ -69,6 +71,14 @@ class DeviceError(SpmdError, ValueError):
 
 class ShardingError(SpmdError, ValueError):
     """A sharding contradicts itself, its grid, or the array it is applied to."""
+
+
+class ArgumentError(SpmdError, ValueError):
+    """An argument has a value that the function does not take, such as a quantile of 2."""
+
+
+class CellIndexError(SpmdError, IndexError):
+    """An index is outside the array, or has more entries than the array has dimensions."""
 
 
 class ShapeError(SpmdError, ValueError):

@@ -292,8 +292,9 @@ class ShardedArray(ComputingArray):
         memory_limit: int | None,
         links: LinkModel | None,
     ) -> ShardedArray | None:
-        if grid is None and isinstance(target, Sharding):
-            grid = self._grid if target.grid == self._grid.grid else self._grid.like(target.grid, "reshard")
+        if grid is None:
+            is_here = not isinstance(target, Sharding) or target.grid == self._grid.grid
+            grid = self._grid if is_here else self._grid.like(target.grid, "reshard")
         recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
             activity = _MethodCall(f"reshard({self.sharding} -> {target})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import BoundArguments
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from spmd_grid.compute.contractions.course import ContractionCourse, plan_contra
 from spmd_grid.compute.course.apply import Course, plan_course
 from spmd_grid.compute.course.output import check_out_dtype, check_sharded_out, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
-from spmd_grid.errors import DTypeError, OutputError
+from spmd_grid.errors import ArgumentError, CellIndexError, DTypeError, OutputError, SpmdError
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.linear.contractions import CONTRACTIONS
 from spmd_grid.functions.table import Entry, no_rule
@@ -73,8 +73,8 @@ def call_rule(
     bound = entry.bind(name, args, options)
     try:
         application = entry.call(*bound.args, **bound.kwargs)
-    except NotImplementedError as error:
-        raise no_rule(str(error)) from None
+    except (NotImplementedError, ValueError, IndexError) as error:
+        _raise_ours(name, error)
     out = _out_of(bound)
     if not isinstance(application, Application):  # the result, by other functions
         return application if out is None else _written(name, application, out[0])
@@ -108,9 +108,19 @@ def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict
             _PLAIN_FORMS.add(form)
     try:
         result = entry.call(*args, **options)
-    except NotImplementedError as error:
-        raise no_rule(str(error)) from None
+    except (NotImplementedError, ValueError, IndexError) as error:
+        _raise_ours(name, error)
     return result if out is None else _written(name, result, out)
+
+
+def _raise_ours(name: str, error: Exception) -> NoReturn:
+    """Raises the error that users see where a rule, or numpy in it, has raised ``error``."""
+    if isinstance(error, SpmdError):
+        raise error
+    if isinstance(error, NotImplementedError):
+        raise no_rule(str(error)) from None
+    kind = ArgumentError if isinstance(error, ValueError) else CellIndexError
+    raise kind(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
 
 
 def _written(name: str, result: Any, out: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from spmd_grid.compute.indexing import selection
-from spmd_grid.errors import ImplicitGatherError, ShapeError
+from spmd_grid.errors import ArgumentError, DTypeError, ImplicitGatherError, ShapeError
 
 if TYPE_CHECKING:
     from spmd_grid.compute.splits import ArrayOnGrid as _Base
@@ -33,7 +33,7 @@ class StandardArray(_Base):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         if api_version is not None and api_version not in _VERSIONS:
-            raise ValueError(f"api_version is {api_version!r}; it must be one of {_VERSIONS}, or None")
+            raise ArgumentError(f"api_version is {api_version!r}; it must be one of {_VERSIONS}, or None")
         return _namespaces[0]
 
     @property
@@ -42,9 +42,9 @@ class StandardArray(_Base):
         return "cpu"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """The array itself, which is on the only device there is.  Local.  Raises ValueError for others."""
+        """The array itself, which is on the only device there is.  Local.  Raises ArgumentError for others."""
         if device != self.device or stream is not None:
-            raise ValueError(f"to_device: device is {device!r}, stream {stream!r}; they must be 'cpu' and None")
+            raise ArgumentError(f"to_device: device is {device!r}, stream {stream!r}; they must be 'cpu' and None")
         return self
 
     @property
@@ -86,7 +86,7 @@ class StandardArray(_Base):
     def __index__(self) -> int:
         number = self._number()
         if number.dtype.kind not in "iu":
-            raise TypeError(f"an array of dtype {number.dtype} is no index; it must hold a whole number")
+            raise DTypeError(f"an array of dtype {number.dtype} is no index; it must hold a whole number")
         return int(number)
 
     def _number(self) -> Any:

@@ -12,9 +12,14 @@ from typing import Any, TypeAlias
 from spmd_grid.errors import DeadlockError, RequestError, SpmdError
 from spmd_grid.transport.communicator import Activity, Communicator, Process
 
-__all__ = ["Request", "Steps", "drive"]
+__all__ = ["Request", "Steps", "closed_plan", "drive"]
 
 Steps: TypeAlias = Iterator[list[Any]]  # most often a generator, whose value is the result of the operation
+
+
+def closed_plan(operation: str) -> RequestError:
+    """Make the error of ``operation`` on a plan that has been closed."""
+    return RequestError(f"{operation}: the plan has been closed; make a new one")
 
 
 def drive(comm: Communicator, steps: Steps) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.errors import AxisError, DeviceError, GridError
+from spmd_grid.formatting import count_text
 from spmd_grid.grid.box import as_ints, multi_index, row_major
 from spmd_grid.typing import Axis, GridAxes, MultiIndex, Shape
 
@@ -56,7 +57,8 @@ class Grid:
         names = tuple(axis_names) if isinstance(axis_names, list | tuple) else ()
         if len(names) != self.ndim or not all(isinstance(name, str) and name for name in names):
             raise GridError(
-                f"axis_names is {axis_names!r}; it must list {self.ndim} names, one per axis of {self.shape}"
+                f"axis_names is {axis_names!r}; it must list {count_text(self.ndim, 'name')}, one per axis of"
+                f" {self.shape}"
             )
         if len(set(names)) != len(names):
             raise GridError(f"axis_names is {axis_names!r}; names must differ from each other")
@@ -278,12 +280,12 @@ def resolve_shape(shape: Sequence[int], n_processes: int) -> Shape:
     there = "there is 1" if n_processes == 1 else f"there are {n_processes}"
     if n_unknown:
         others = [entry for entry in entries if entry != -1]
-        known = math.prod(_check_shape(others, shape)) if others else 1
+        known = math.prod(_check_shape(others, _OR_ANY, shape)) if others else 1
         if n_processes < 1 or n_processes % known:
             raise GridError(f"grid shape is {shape!r}; it needs a multiple of {known} processes; {there}")
         factors = iter(near_square(n_processes // known, n_unknown))
         return tuple([next(factors) if entry == -1 else entry for entry in entries])
-    checked = _check_shape(shape)
+    checked = _check_shape(shape, _OR_ANY)
     if math.prod(checked) > n_processes:
         raise GridError(f"a grid of {_by(checked)} needs {math.prod(checked)} processes; {there}")
     return checked
@@ -310,11 +312,14 @@ def near_square(size: int, n_factors: int) -> tuple[int, ...]:
     raise AssertionError(f"{size} has the factor {size}")
 
 
-def _check_shape(shape: object, found: object = None) -> Shape:
+_OR_ANY = ", or -1 for what the number of processes leaves"
+
+
+def _check_shape(shape: object, rule: str = "", found: object = None) -> Shape:
     checked = as_ints(shape)
     if not checked or min(checked) < 1:
         found = shape if found is None else found
-        raise GridError(f"grid shape is {found!r}; it must list at least one size, each an integer of at least 1")
+        raise GridError(f"grid shape is {found!r}; it must list at least one size, each an integer of at least 1{rule}")
     return checked
 
 

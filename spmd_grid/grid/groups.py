@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from spmd_grid.errors import DeviceError
+from spmd_grid.formatting import count_text
 from spmd_grid.grid.box import as_ints, multi_index, row_major
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.typing import MultiIndex
@@ -92,11 +93,12 @@ def in_group_index(grid: Grid, axes: tuple[int, ...], device: object, what: str)
     coords = as_ints(device)
     if coords is None:
         raise DeviceError(
-            f"{what} is {device!r}; it must be a list of {len(sizes)} integers, one per entry of grid_axes"
+            f"{what} is {device!r}; it must be a list of {count_text(len(sizes), 'integer')}, one per entry of"
+            f" grid_axes, such as {[0] * len(sizes)}"
         )
     if len(coords) != len(sizes):
         raise DeviceError(
-            f"{what} is {list(coords)}, of length {len(coords)}; it must have {len(sizes)} coordinates, "
+            f"{what} is {list(coords)}, of length {len(coords)}; it must have {count_text(len(sizes), 'coordinate')}, "
             f"one per entry of grid_axes {list(axes)}"
         )
     for axis, coord, size in zip(axes, coords, sizes, strict=True):

@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.errors import GridError
+from spmd_grid.errors import DTypeError, GridError, ShapeError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.making import InitGridCall, as_ranks, compares, fitting_grid, in_order
@@ -173,20 +173,28 @@ class ProcessGrid:
         """A new C-contiguous array, if possible in memory that the other processes of the node can address.
 
         Local.  Its cells are zeros if ``zeroed``, else arbitrary.  A child made by fork shares that memory with its
-        parent: what one writes there, the other reads.  Arrays that the child allocates are its own.
+        parent: what one writes there, the other reads.  Arrays that the child allocates are its own.  Raises ShapeError
+        and DTypeError.
 
         >>> from spmd_grid import run_spmd
         >>> run_spmd(lambda: init_grid((2,)).allocate((2, 1), "i2", zeroed=True).tolist(), ranks=2)
         [[[0], [0]], [[0], [0]]]
         """
-        dtype = np.dtype(dtype)
+        try:
+            dtype = np.dtype(dtype)
+        except TypeError as error:
+            raise DTypeError(f"allocate: dtype is {dtype!r}; {error}") from None
         # Pointers to Python objects mean nothing to other processes, and elements without bytes need no shared memory.
         itemsize = dtype.itemsize
-        if itemsize and not dtype.hasobject:
-            memory = self.process.arena.allocate(prod(shape) * itemsize, zeroed)
-            if memory is not None:
-                return np.ndarray(shape, dtype, memory)
-        return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
+        try:
+            if itemsize and not dtype.hasobject:
+                n_bytes = prod(shape) * itemsize
+                memory = self.process.arena.allocate(n_bytes, zeroed) if n_bytes >= 0 else None
+                if memory is not None:
+                    return np.ndarray(shape, dtype, memory)
+            return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
+        except (TypeError, ValueError):
+            raise ShapeError(f"allocate: shape is {shape!r}; it must list extents, integers from 0") from None
 
     def links(self) -> LinkModel:
         """The links between the processes, as far as they are known without measuring: who shares a node.  Local."""

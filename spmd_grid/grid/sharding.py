@@ -332,7 +332,7 @@ def _check_halo_sizes(halo_sizes: Iterable[object] | None, n_sharded: int) -> tu
     rule = f"(low, high) for each of the {n_sharded} sharded dimensions, as pairs or one flat list of integers from 0"
     rows = _rows(halo_sizes, [2] * n_sharded, "halo_sizes", rule)
     if any(len(row) != 2 or min(row) < 0 for row in rows):
-        raise ShardingError(f"halo_sizes is {halo_sizes!r}; {rule}")
+        raise ShardingError(f"halo_sizes is {halo_sizes!r}; it must have {rule}")
     return tuple([(low, high) for low, high in rows]) if any(map(any, rows)) else None
 
 

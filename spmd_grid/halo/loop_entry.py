@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 
-from spmd_grid.errors import RequestError, SpmdError
+from spmd_grid.errors import SpmdError
+from spmd_grid.exchange.requests import closed_plan
 from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
 from spmd_grid.kernels.protocol import slots as at
 
@@ -68,5 +69,5 @@ def raise_in_loop(state: int, code: int) -> None:
     """Raises the error that an update ended with, unless the plan has been handed over to this thread.  Local."""
     entry = _entries.get(state)
     if entry is None:
-        raise RequestError("HaloExchange: the plan has been closed; make a new one")
+        raise closed_plan("HaloExchange")
     entry.end(code)

@@ -56,6 +56,9 @@ def _seconds(step: Step, grid: Grid, links: LinkModel) -> float:
     return replace(step.plan, links=links).run_seconds
 
 
+_UNSHARED = "unshared: if every process had its links for itself"
+
+
 def price_text(priced: Sequence[PricedStep], grid: Grid, links: LinkModel) -> str:
     """A table of priced steps, and their total.  Plans only."""
     total = sum(each.seconds * each.step.times for each in priced)
@@ -77,4 +80,4 @@ def price_text(priced: Sequence[PricedStep], grid: Grid, links: LinkModel) -> st
     shape = "x".join(map(str, grid.shape))
     n_nodes = -(-grid.size // links.node_size)
     where = f"{n_nodes:,} nodes of {links.node_size}" if links.nodes is None else f"{len(set(links.nodes))} nodes"
-    return "\n".join([f"grid {shape}: {grid.size:,} processes on {where}", *aligned(rows)])
+    return "\n".join([f"grid {shape}: {grid.size:,} processes on {where}", *aligned(rows), _UNSHARED])

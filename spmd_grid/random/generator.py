@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.array import ShardedArray, empty
-from spmd_grid.errors import DTypeError, ShapeError, ShardingError
+from spmd_grid.errors import ArgumentError, DTypeError, ShapeError, ShardingError
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -49,7 +49,12 @@ class Generator:
     """
 
     def __init__(self, seed: int | Sequence[int] | np.random.SeedSequence = 0):
-        self._seeds = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        try:
+            self._seeds = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"Generator: seed is {seed!r}; it must be a whole number from 0, or a list: {error}"
+            ) from None
         self._key = self._seeds.generate_state(2, np.uint64)
         self._draws = 0
 

@@ -140,3 +140,13 @@ def test_ranks_of_nodes():
     assert read_options(["run", "-n", "5", "--nodes", "2", "--", "x"]).ranks == [3, 2]
     assert read_options(["run", "--ranks-per-node", "3,1", "--", "x"]).ranks == [3, 1]
     assert read_options(["run", "--rate", "1gbit", "--latency", "20us", "--", "x"]).rate == 1.25e8
+
+
+def test_where_namespaces_are_not_permitted():
+    """One line says why: `scripts/cluster` ends with it, tests are skipped with it."""
+    run_on_hosts("-n", 2, "--", "true")  # skips where there can be no hosts
+    forbid = f"echo 0 > /proc/sys/user/max_net_namespaces && exec {sys.executable} {CLUSTER} check"
+    found = subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", forbid], capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (2, ""), found
+    assert found.stderr.startswith("cluster: hosts inside this machine need namespaces, which are not permitted here")
+    assert found.stderr.endswith(" or allow user namespaces\n") and found.stderr.count("\n") == 1, found

@@ -26,7 +26,7 @@ def checks_of(*hosts, transport="UCX: tcp/eth0"):
 
 def doctor(*options, **environment):
     run = run_on_hosts(
-        "-n", 4, *options, "--", "python", "-m", "spmd_grid", "doctor", "-n", 4, "--json", "--limit", 240,
+        *options, "--", "python", "-m", "spmd_grid", "doctor", "-n", 4, "--json", "--limit", 240,
         action="exec", limit=60, **environment,
     )  # fmt: skip
     assert run.code == 0 and not run.left, run
@@ -34,7 +34,7 @@ def doctor(*options, **environment):
 
 
 def test_a_cluster():
-    found = doctor()
+    found = doctor("-n", 4)
     assert found["hosts"]["value"] == "2: node0 (ranks 0-1), node1 (ranks 2-3)" and found["hosts"]["verdict"] == OK
     assert found["node0, node1"]["value"].startswith("2 ranks each, "), found
     assert "a rank are read in place" in found["node0, node1"]["value"]
@@ -46,12 +46,21 @@ def test_a_cluster():
 
 def test_ranks_that_are_spread_badly_on_a_host_without_proc():
     environment = {"MPIR_CVAR_CH4_NETMOD": "ofi"} if is_mpich() else {}  # UCX does not start there
-    found = doctor("--map", "cyclic", "--setup", 1, "umount -l /proc", **environment)
+    found = doctor("-n", 4, "--map", "cyclic", "--setup", 1, "umount -l /proc", **environment)
     assert found["hosts"]["value"] == "2: node0 (ranks 0, 2), node1 (ranks 1, 3)" and found["hosts"]["verdict"] == SLOW
-    assert "--map-by slot" in found["hosts"]["advice"]
+    for advice in ("'host:2' in the host file", "-ppn 2 (MPICH)", "--map-by slot", 'init_grid(..., order="auto")'):
+        assert advice in found["hosts"]["advice"]
     assert "read in place" in found["node0"]["value"]
     assert "ranks do not see each other's memory" in found["node1"]["value"]
     assert "/proc cannot be read" in found["node1"]["value"] and "mount -t proc" in found["node1"]["advice"]
+
+
+def test_hosts_with_unequal_numbers_of_ranks():
+    found = doctor("--ranks-per-node", "3,1")
+    assert found["hosts"]["value"] == "2: node0 (ranks 0-2), node1 (rank 3)" and found["hosts"]["verdict"] == SLOW
+    assert found["hosts"]["advice"].startswith("One host has 3 ranks, another 1: ")
+    assert found["node0"]["value"].startswith("3 ranks, ") and found["node1"]["value"].startswith("1 rank, ")
+    assert "ranks 0 and 3 on different nodes" in found["ping of 8 bytes"]["value"]
 
 
 def test_hosts_that_are_alike_share_a_line():

@@ -6,7 +6,7 @@ import pytest
 from support.hosts.runs import run_on_hosts
 
 CHECKS = Path(__file__).resolve().parents[1] / "support" / "hosts" / "checks.py"
-PARTS = ["operations", "messages", "halos", "reshardings", "arrays"]
+PARTS = ["operations", "plans", "messages", "halos", "reshardings", "arrays"]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_half_a_million_processes(capsys, tmp_path):
     plain = priced(capsys, tmp_path, *machine).splitlines()
     assert time.process_time() - began < 20, "it does not enumerate devices"
     assert plain[0] == "grid 64x64x128: 524,288 processes on 4,096 nodes of 128"
-    assert [line.split()[0] for line in plain[2:]] == ["halo", "all_reduce", "all_gather", "reshard", "in"]
+    assert [line.split()[0] for line in plain[2:]] == ["halo", "all_reduce", "all_gather", "reshard", "in", "unshared:"]
     ordered = priced(capsys, tmp_path, *machine, "--order", "auto", steps=STEPS[:1]).splitlines()
     halos = [float(lines[2].split("100  ")[1].split()[0]) for lines in (plain, ordered)]
     # Rows of 128 devices have four sides of 128 x 64 cells each; boxes of 4 x 4 x 8 have 2 x (4 x 8 + 4 x 8) + 2 x 16.

@@ -60,18 +60,20 @@ def _of_spread(hosts: Sequence[dict[str, Any]]) -> Check:
     """The check of which ranks share a host."""
     shown = [f"{host['name']} (rank{'s' * (len(host['ranks']) > 1)} {spans(host['ranks'])})" for host in hosts]
     value = f"{len(hosts)}: {_listed(shown)}"
+    counts = [len(host["ranks"]) for host in hosts]
+    most = max(counts)
     if any(host["ranks"][-1] - host["ranks"][0] >= len(host["ranks"]) for host in hosts):
         return Check(
             SLOW, "hosts", value,
             "Neighbouring ranks are on different hosts, so that devices next to each other on the last grid axis are"
-            " too, and nearly all messages cross the network. Let the launcher fill one host after the other: 'host:4'"
-            " in the host file or -ppn 4 (MPICH), --map-by slot (Open MPI), --distribution=block (Slurm).",
+            " too, and nearly all messages cross the network. Let the launcher fill one host after the other:"
+            f" 'host:{most}' in the host file or -ppn {most} (MPICH), --map-by slot (Open MPI), --distribution=block"
+            ' (Slurm). Or let grids number their devices by hosts: init_grid(..., order="auto").',
         )  # fmt: skip
-    counts = [len(host["ranks"]) for host in hosts]
-    if max(counts) - min(counts) > 1:
+    if most - min(counts) > 1:
         return Check(
             SLOW, "hosts", value,
-            f"One host has {count_text(max(counts), 'rank')}, another {min(counts)}: blocks of arrays are equal, so the"
+            f"One host has {count_text(most, 'rank')}, another {min(counts)}: blocks of arrays are equal, so the"
             " fullest host sets the pace. Start the same number of ranks on each.",
         )  # fmt: skip
     return Check(OK, "hosts", value)

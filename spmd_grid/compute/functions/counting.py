@@ -9,7 +9,7 @@ import numpy as np
 from spmd_grid.compute.cores import as_plain, is_cut, replicated
 from spmd_grid.compute.sorting.searches import searched
 from spmd_grid.compute.splits import is_sharded
-from spmd_grid.errors import DTypeError, ShapeError
+from spmd_grid.errors import ArgumentError, DTypeError, ShapeError
 from spmd_grid.functions.reductions.histograms import (
     bincount_of,
     digitize_in,
@@ -71,11 +71,11 @@ def bincount(x: Operand, /, weights: Operand = None, minlength: int = 0) -> Oper
             f"bincount: the array has shape {x.shape} and dtype {x.dtype}; it must have one dimension, and integers"
         )
     if minlength < 0:
-        raise ValueError(f"bincount: minlength is {minlength}; it must not be negative")
+        raise ArgumentError(f"bincount: minlength is {minlength}; it must not be negative")
     cells: Any = x
     least, most = (int(np.min(cells)), int(np.max(cells))) if x.size else (0, -1)
     if least < 0:
-        raise ValueError(f"bincount: the array has the number {least}; none may be negative")
+        raise ArgumentError(f"bincount: the array has the number {least}; none may be negative")
     return call(bincount_of, x, max(most + 1, int(minlength)), weights)
 
 
@@ -90,6 +90,8 @@ def digitize(x: Operand, bins: Any, right: bool = False) -> Operand:
 @composite(np.searchsorted)
 def searchsorted(a: Operand, v: Operand, side: Any = "left", sorter: Any = None) -> Operand:
     """np.searchsorted; of spread values in a spread array each process asks those that hold the positions."""
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side is {side!r}; it must be 'left' or 'right'")
     if is_sharded(a) and is_cut(a):
         if a.ndim != 1 or sorter is not None:
             raise NotImplementedError("searchsorted in an array of several dimensions, or with a sorter,")

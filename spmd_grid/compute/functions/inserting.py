@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.functions.joining import new_like
-from spmd_grid.errors import ShapeError
+from spmd_grid.errors import CellIndexError, ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import shape_of
 from spmd_grid.functions.table import Operand, call, composite, is_array
@@ -59,7 +59,7 @@ def _cast(values: Operand, dtype: np.dtype) -> Operand:
 
 
 def _numbers(name: str, obj: Any, extent: int, stop: int) -> np.ndarray:
-    """The numbers that ``obj`` names, none negative, all below ``stop``.  Raises IndexError and ShapeError."""
+    """The numbers that ``obj`` names, none negative, all below ``stop``.  Raises CellIndexError and ShapeError."""
     if is_array(obj):
         raise NotImplementedError(f"{name} by a list that is spread over processes")
     if isinstance(obj, slice):
@@ -74,7 +74,7 @@ def _numbers(name: str, obj: Any, extent: int, stop: int) -> np.ndarray:
         )
     numbers = np.atleast_1d(found).astype(np.int64)
     for wrong in numbers[(numbers < -extent) | (numbers >= stop)]:
-        raise IndexError(f"{name}: index {wrong} is out of bounds for a dimension of extent {extent}")
+        raise CellIndexError(f"{name}: index {wrong} is out of bounds for a dimension of extent {extent}")
     return np.where(numbers < 0, numbers + extent, numbers)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.compute.course.apply import check_operands, sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding, reference_of
+from spmd_grid.errors import ArgumentError
 from spmd_grid.functions.axes import cut, one_axis
 from spmd_grid.functions.composed.joins import full_shape, joined
 from spmd_grid.functions.table import Operand, composite
@@ -92,7 +93,7 @@ def array_split(ary: Operand, indices_or_sections: int | Sequence[int], axis: in
     if isinstance(indices_or_sections, int | np.integer):
         n = int(indices_or_sections)
         if n < 1:
-            raise ValueError(f"split: the number of sections is {n}; it must be positive")
+            raise ArgumentError(f"split: the number of sections is {n}; it must be positive")
         edges = [0, *np.cumsum([extent // n + (i < extent % n) for i in range(n)]).tolist()]
     else:
         edges = [0, *indices_or_sections, extent]
@@ -106,7 +107,7 @@ def split(ary: Operand, indices_or_sections: int | Sequence[int], axis: int = 0)
     if isinstance(indices_or_sections, int | np.integer):
         n = int(indices_or_sections)
         if n > 0 and ary.shape[d] % n:
-            raise ValueError(f"split: {n} sections do not divide the {ary.shape[d]} cells of dimension {d} evenly")
+            raise ArgumentError(f"split: {n} sections do not divide the {ary.shape[d]} cells of dimension {d} evenly")
     return np.array_split(ary, indices_or_sections, d)
 
 

@@ -11,7 +11,7 @@ from spmd_grid.compute.cores import core_in, member_rows
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.functions.joining import new_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
-from spmd_grid.errors import ShapeError
+from spmd_grid.errors import ArgumentError, ShapeError
 from spmd_grid.functions.axes import as_row, cut, laid_along, one_axis
 from spmd_grid.functions.table import Operand, call, composite
 from spmd_grid.grid.layout import Layout
@@ -34,7 +34,7 @@ def pad(
         raise ShapeError(f"pad: pad_width is {pad_width!r}; it must consist of numbers that are not negative")
     widths = np.broadcast_to(found, (array.ndim, 2)).tolist()
     if mode in _COPYING and any(n == 0 and any(width) for n, width in zip(array.shape, widths)):
-        raise ValueError(f"pad: an empty dimension cannot be extended with mode={mode!r}")
+        raise ArgumentError(f"pad: an empty dimension cannot be extended with mode={mode!r}")
     values = np.broadcast_to(np.asarray(constant_values if mode == "constant" else end_values), (array.ndim, 2))
     result = call(new_like, array, tuple([low + n + high for n, (low, high) in zip(array.shape, widths)]), array.dtype)
     result[tuple([slice(low, low + n) for n, (low, _) in zip(array.shape, widths)])] = array
@@ -98,7 +98,7 @@ def repeat(a: Operand, repeats: ArrayLike, axis: int | None = None) -> Operand:
     if times.dtype.kind not in "iu" or times.ndim > 1 or (times.ndim and len(times) not in (1, a.shape[d])):
         raise ShapeError(f"repeat: repeats is {repeats!r}; it must be a number, or one for each of {a.shape[d]} cells")
     if times.size and times.min() < 0:
-        raise ValueError(f"repeat: repeats is {repeats!r}; it must not be negative")
+        raise ArgumentError(f"repeat: repeats is {repeats!r}; it must not be negative")
     if times.size == 1:
         return _repeat_evenly(a, int(times.reshape(())), d)
     return a.grid.process.gate.run("repeat", _repeat, a, times, d)
@@ -133,7 +133,7 @@ def _repeat_by_sharded(a: Operand, repeats: ArrayOnGrid, axis: int | None) -> An
         )
     least: Any = repeats
     if a.shape[d] and np.min(least) < 0:
-        raise ValueError("repeat: repeats has a negative number; none may be")
+        raise ArgumentError("repeat: repeats has a negative number; none may be")
     a.grid.check_same_program(repeats.grid, "repeat")
     return a.grid.process.gate.run("repeat", _repeat_own, a, repeats, d)
 

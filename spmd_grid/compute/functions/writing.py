@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError, OutputError, ShapeError
+from spmd_grid.errors import CellIndexError, DTypeError, OutputError, ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.composites import distance_from_diagonal
 from spmd_grid.functions.table import Operand, call, composite, is_array
@@ -80,5 +80,5 @@ def _checked_indices(name: str, arr: Operand, indices: Operand, axis: int | None
         )
     n = arr.shape[d]
     if indices.size and not (-n <= np.min(indices) and np.max(indices) < n):
-        raise IndexError(f"{name}: an index is out of bounds for dimension {d} with extent {n}")
+        raise CellIndexError(f"{name}: an index is out of bounds for dimension {d} with extent {n}")
     return d

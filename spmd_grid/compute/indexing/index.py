@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid.compute.indexing.lookups import from_zero
 from spmd_grid.compute.splits import is_sharded
-from spmd_grid.errors import ImplicitGatherError
+from spmd_grid.errors import CellIndexError, ImplicitGatherError
 from spmd_grid.grid.derived_starts import mapped, with_end
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.starts import BlockStarts
@@ -87,13 +87,13 @@ class Selection:
 
 
 def as_selection(key: Any, shape: Shape) -> Selection:
-    """The selection that ``key`` names in an array of ``shape``.  Raises IndexError and ImplicitGatherError."""
+    """The selection that ``key`` names in an array of ``shape``.  Raises CellIndexError and ImplicitGatherError."""
     entries = list(key) if isinstance(key, tuple) else [key]
     n_given = sum(each is not None and each is not Ellipsis for each in entries)
     if sum(each is Ellipsis for each in entries) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+        raise CellIndexError("an index can only have a single ellipsis ('...')")
     if n_given > len(shape):
-        raise IndexError(f"too many indices: the array has {len(shape)} dimensions, the index {n_given}")
+        raise CellIndexError(f"too many indices: the array has {len(shape)} dimensions, the index {n_given}")
     if Ellipsis not in [each if each is Ellipsis else None for each in entries]:
         entries.append(Ellipsis)
     at = next(i for i, each in enumerate(entries) if each is Ellipsis)
@@ -133,7 +133,7 @@ def _along(entry: Any, dim: int, extent: int) -> tuple[int, int, int, bool]:
         return start, len(range(start, stop, step)), step, False
     if _is_integer(entry):
         if not -extent <= entry < extent:
-            raise IndexError(f"index {entry} is out of bounds for dimension {dim} with extent {extent}")
+            raise CellIndexError(f"index {entry} is out of bounds for dimension {dim} with extent {extent}")
         return int(entry) % extent, 1, 1, True
     raise ImplicitGatherError(
         f"an index has {type(entry).__name__} for dimension {dim}; sharded arrays take integers, slices, ..., None,"
@@ -162,7 +162,7 @@ class Listed(NamedTuple):
 def list_in(key: Any, shape: Shape) -> Listed | None:
     """The list of numbers in an index of an array of ``shape``; None where there is none.
 
-    Numbers are counted from the start; bools become the numbers of those that are true.  Raises IndexError and
+    Numbers are counted from the start; bools become the numbers of those that are true.  Raises CellIndexError and
     ImplicitGatherError.  Collective over the grid of a sharded list.
     """
     entries = list(key) if isinstance(key, tuple) else [key]
@@ -205,13 +205,13 @@ def _numbers(entry: Any, dim: int, extent: int) -> np.ndarray:
         )
     if found.dtype.kind == "b":
         if len(found) != extent:
-            raise IndexError(
+            raise CellIndexError(
                 f"an index has {len(found)} bools for dimension {dim} with extent {extent}; it must have one per cell"
             )
         return np.flatnonzero(found)
     wrong = found[(found < -extent) | (found >= extent)]
     if len(wrong):
-        raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with extent {extent}")
+        raise CellIndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with extent {extent}")
     found = found.astype(np.int64)
     return np.where(found < 0, found + extent, found)
 
@@ -219,7 +219,7 @@ def _numbers(entry: Any, dim: int, extent: int) -> np.ndarray:
 def spread_numbers(entry: Any, dim: int, extent: int) -> Any:
     """A sharded list of numbers, of which none is negative; bools become the numbers of those that are true.
 
-    Collective over its grid.  Raises IndexError and ImplicitGatherError.
+    Collective over its grid.  Raises CellIndexError and ImplicitGatherError.
     """
     if len(entry.shape) != 1 or entry.dtype.kind not in "iub":
         raise ImplicitGatherError(
@@ -229,7 +229,7 @@ def spread_numbers(entry: Any, dim: int, extent: int) -> Any:
     if entry.dtype.kind == "b":
         if entry.shape[0] != extent:
             n = entry.shape[0]
-            raise IndexError(
+            raise CellIndexError(
                 f"an index has {n} bools for dimension {dim} with extent {extent}; it must have one per cell"
             )
         return np.flatnonzero(entry)

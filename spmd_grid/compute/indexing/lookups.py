@@ -15,7 +15,7 @@ from spmd_grid.compute.cores import core_in
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.indexing.requests import Requests, most_at_once
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
-from spmd_grid.errors import ShapeError
+from spmd_grid.errors import CellIndexError, ShapeError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.typing import Shape
@@ -27,7 +27,7 @@ def cells_named(op: str, key: Any, shape: Shape) -> Any:
     """The row-major numbers, in an array of ``shape``, of the cells that ``key`` names.
 
     None unless ``key`` has an integer or an array of integers for every dimension, and one of them is sharded.
-    Collective over its grid.  Raises IndexError, and ShapeError for arrays that do not broadcast.
+    Collective over its grid.  Raises CellIndexError, and ShapeError for arrays that do not broadcast.
     """
     entries = key if type(key) is tuple else (key,)
     if not any(is_sharded(each) for each in entries) or len(entries) != len(shape):
@@ -50,9 +50,9 @@ def _is_integers(entry: Any) -> bool:
 
 
 def from_zero(numbers: Any, dim: int, extent: int) -> Any:
-    """Numbers without negative ones.  Collective over their grid, if they are sharded.  Raises IndexError."""
+    """Numbers without negative ones.  Collective over their grid, if they are sharded.  Raises CellIndexError."""
     if np.size(numbers) and not (-extent <= np.min(numbers) and np.max(numbers) < extent):
-        raise IndexError(f"an index is out of bounds for dimension {dim} with extent {extent}")
+        raise CellIndexError(f"an index is out of bounds for dimension {dim} with extent {extent}")
     if isinstance(numbers, int | np.integer):
         return int(numbers) % extent
     return numbers.astype(np.int64) % max(extent, 1)

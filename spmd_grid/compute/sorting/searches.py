@@ -24,10 +24,8 @@ __all__ = ["searched"]
 def searched(a: ArrayOnGrid, v: ArrayOnGrid, side: Any) -> Any:
     """The positions of ``v`` in the sorted cells ``a``, laid out as ``v``.  Collective over a's grid.
 
-    ``a`` is cut along its one dimension.  Raises DTypeError and ValueError.
+    ``a`` is cut along its one dimension.  Raises DTypeError.
     """
-    if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side is {side!r}; it must be 'left' or 'right'")
     try:
         np.searchsorted(np.ones(1, a.dtype), np.ones(1, v.dtype))
     except TypeError as error:

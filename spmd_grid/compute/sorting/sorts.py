@@ -11,7 +11,7 @@ from spmd_grid.compute.cores import is_cut, replicated
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.sorting.sorted_cells import SortedCells
 from spmd_grid.compute.splits import ArrayOnGrid
-from spmd_grid.errors import DTypeError
+from spmd_grid.errors import ArgumentError, DTypeError
 from spmd_grid.functions.axes import as_row, one_axis
 from spmd_grid.functions.table import Operand, call, composite
 from spmd_grid.functions.whole import argsort_along, median_along, quantile_along, sort_along
@@ -76,9 +76,9 @@ def _check_kth(name: str, a: Operand, kth: Any, axis: Any, kind: str) -> None:
     extent = a.size if axis is None else a.shape[one_axis(name, axis, a.ndim)]
     positions = np.atleast_1d(kth)
     if kind != "introselect" or positions.dtype.kind not in "iu":
-        raise ValueError(f"{name}: kth is {kth!r} and kind {kind!r}; they must be whole numbers, and 'introselect'")
+        raise ArgumentError(f"{name}: kth is {kth!r} and kind {kind!r}; they must be whole numbers, and 'introselect'")
     if positions.size and a.size and not (-extent <= positions.min() and positions.max() < extent):
-        raise ValueError(f"{name}: kth is {kth!r}; it must be within the {extent} cells")
+        raise ArgumentError(f"{name}: kth is {kth!r}; it must be within the {extent} cells")
 
 
 # -- positions in the order ----------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def quantile(
     """np.quantile of all cells, or along a dimension."""
     fractions = np.asarray(q, a.dtype if a.dtype.kind == "f" and type(q) in (int, float) else None)
     if fractions.dtype.kind not in "biuf" or not ((fractions >= 0) & (fractions <= 1)).all():
-        raise ValueError(f"quantile: q is {q!r}; it must be from 0 to 1")
+        raise ArgumentError(f"quantile: q is {q!r}; it must be from 0 to 1")
     if a.dtype.kind not in "biuf":
         raise DTypeError(f"quantile: a has dtype {a.dtype}; it must be of real numbers")
     if axis is not None and a.ndim > 1:

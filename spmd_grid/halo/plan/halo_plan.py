@@ -15,6 +15,7 @@ import numpy as np
 from spmd_grid.errors import RequestError, SpmdError, TransportError
 from spmd_grid.exchange.channel.channel import Channel, close_retired, shortened
 from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT
+from spmd_grid.exchange.requests import closed_plan
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.plan.accumulate import Reverse, check_addable
 from spmd_grid.halo.plan.channels import PlanChannels
@@ -240,7 +241,7 @@ class HaloPlan:
     def check_idle(self, operation: str) -> None:
         """Refuses a plan that is closed, broken or at work.  Local.  Raises RequestError and TransportError."""
         if self.is_closed:
-            raise RequestError(f"{operation}: the plan has been closed; make a new one")
+            raise closed_plan(operation)
         if self._is_broken:
             raise TransportError(f"{operation}: an exchange of this plan has failed; make a new plan")
         if self.flight is not None:

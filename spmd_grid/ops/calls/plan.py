@@ -162,7 +162,7 @@ class OperationPlan(StartablePlan):
             return recorder.run(_NamedCall(call, self.name), x, self._run, call, x, out)
         if self._ahead is not None:
             self._process.activity = call
-            return self._ahead.run(call, x, out, self._is_closed)
+            return self._ahead.run(call, x, out, self._check_open)
         opening, x = self._opening_for(call, x, out)
         agreed, frames = call.agree(opening, x)
         if recorder is not None:

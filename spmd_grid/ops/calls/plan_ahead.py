@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spmd_grid.errors import RequestError, SpmdError
+from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting
 from spmd_grid.exchange.agreement.header import Facts, encode_facts
 from spmd_grid.exchange.agreement.learn_facts import swap_texts
@@ -89,12 +89,17 @@ class PlanAhead:
         self._run, self._call, self._agreed, self._shape, self._dtype = run, call, agreed, shape, dtype
         self._turns: Counter[bool] = Counter()  # of runs that Python has made, by whether ``out`` was given
 
-    def run(self, call: CallAhead, x: Any, out: np.ndarray | None, is_closed: bool) -> np.ndarray | None:
-        """Run on ``x``, as the calling thread's ``call``.  Collective, and without a meeting."""
+    def run(
+        self, call: CallAhead, x: Any, out: np.ndarray | None, check_open: Callable[[], None] | None = None
+    ) -> np.ndarray | None:
+        """Run on ``x``, as the calling thread's ``call``.  Collective, and without a meeting.
+
+        ``check_open``: refuses a plan that has been closed.
+        """
         recorder, comm, name = call.comm.process.recorder, call.comm, self._run.operation
         try:
-            if is_closed:
-                raise RequestError(f"{name}: the plan has been closed; make a new one")
+            if check_open is not None:
+                check_open()
             if self._shape is not None:
                 x = as_array(name, x)
                 check_array(name, x, self._shape, self._dtype)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from spmd_grid.errors import RequestError
-from spmd_grid.exchange.requests import Request
+from spmd_grid.exchange.requests import Request, closed_plan
 from spmd_grid.ops.loops.entry import CompiledPart, LoopEntry
 
 __all__ = ["LoopPlan", "StartablePlan"]
@@ -72,7 +72,7 @@ class StartablePlan(LoopPlan):
     def _check_open(self) -> None:
         """Refuse a plan that has been closed.  Local.  Raises RequestError."""
         if self._is_closed:
-            raise RequestError(f"{self._name}: the plan has been closed; make a new one")
+            raise closed_plan(self._name)
 
     def __enter__(self) -> Self:
         return self

@@ -91,7 +91,7 @@ class ReshardAhead(PreparedReshard):
             copy = np.empty(x.shape, x.dtype)
             copy_views([(x, copy)])
             x = copy
-        result = ahead.run(self._call, x, target, False)
+        result = ahead.run(self._call, x, target)
         if self._quick is not None and x is local and target is out:
             ahead.learn(self._quick, target, result)
         several = isinstance(local, list | tuple) or isinstance(out, list | tuple)

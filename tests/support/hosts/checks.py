@@ -12,6 +12,7 @@ import numpy as np
 
 import spmd_grid as sg
 from support.compiled import updates_free
+from support.ops.compiled_runs import in_loop
 from support.ops.ops_oracle import expected, same, sample
 
 _SHAPES = ((1, 3), (13, 7), (160, 90))  # in a frame, in a few messages, in the arena
@@ -22,23 +23,41 @@ def check(is_right, *about):
         raise AssertionError((socket.gethostname(), *about))
 
 
+def calls_of(grid, axes):
+    """The operations on ``axes``, with their arguments, and whether this member's array is ignored."""
+    root = [grid.shape[axis] - 1 for axis in axes]
+    elsewhere = any(grid.coords[axis] != grid.shape[axis] - 1 for axis in axes)
+    return {
+        "all_gather": ({"gather_axis": 0}, False),
+        "all_reduce": ({"reduction": "sum"}, False),
+        "all_slice": ({"slice_axis": 0}, False),
+        "all_to_all": ({"split_axis": 0, "concat_axis": 1}, False),
+        "broadcast": ({"root": root}, elsewhere),
+        "gather": ({"gather_axis": 1, "root": root}, False),
+        "reduce": ({"reduction": "max", "root": root}, False),
+        "reduce_scatter": ({"reduction": "sum", "scatter_axis": 0}, False),
+        "scatter": ({"scatter_axis": 0, "root": root}, elsewhere),
+        "shift": ({"shift_axis": axes[0], "offset": 1, "rotate": True}, False),
+    }
+
+
+def axes_of(grid):
+    """All axes together, and each by itself."""
+    return [[*range(grid.ndim)], *([axis] for axis in range(grid.ndim))]
+
+
+def whole_numbers(shape, dtype, rank, seed=0):
+    """Sums of them are the same in any order."""
+    return np.round(sample(shape, dtype, rank + 100 * seed))
+
+
 def operations(grid):
-    """Every operation, called, started and planned, on all axes and on each."""
-    me, n_axes = grid.rank, len(grid.shape)
-    count = 0
-    for axes in ([*range(n_axes)], *([axis] for axis in range(n_axes))):
-        root = [grid.shape[axis] - 1 for axis in axes]
-        calls = {
-            "all_gather": {"gather_axis": 0}, "all_reduce": {"reduction": "sum"}, "all_slice": {"slice_axis": 0},
-            "all_to_all": {"split_axis": 0, "concat_axis": 1}, "broadcast": {"root": root},
-            "gather": {"gather_axis": 1, "root": root}, "reduce": {"reduction": "max", "root": root},
-            "reduce_scatter": {"reduction": "sum", "scatter_axis": 0}, "scatter": {"scatter_axis": 0, "root": root},
-            "shift": {"shift_axis": axes[0], "offset": 1, "rotate": True},
-        }  # fmt: skip
-        for (name, args), shape in ((call, shape) for call in calls.items() for shape in _SHAPES):
-            arrays = [sample(shape, "int32" if name == "shift" else "float64", rank) for rank in range(grid.size)]
-            for array in arrays:
-                array[...] = np.round(array)  # sums are the same in any order
+    """Every operation, called and started, with arrays in the arena and outside it."""
+    me, count = grid.rank, 0
+    for axes in axes_of(grid):
+        for (name, (args, _)), shape in ((call, shape) for call in calls_of(grid, axes).items() for shape in _SHAPES):
+            dtype = "int32" if name == "shift" else "float64"
+            arrays = [whole_numbers(shape, dtype, rank).astype(dtype) for rank in range(grid.size)]
             wanted = expected(name, arrays, grid.shape, axes, **args)[me]
             call, x = getattr(sg, name), arrays[me]
             shared = grid.allocate(shape, x.dtype)
@@ -48,14 +67,32 @@ def operations(grid):
             for result in results:
                 check(same(result, wanted), name, shape, axes, me)
             count += len(results)
-    plan = sg.all_reduce.plan(grid, (40, 30), "float64", [0], "sum")
-    for step in range(3):
-        wanted = expected("all_reduce", [np.full((40, 30), rank + step) * 1.0 for rank in range(grid.size)],
-                          grid.shape, [0], reduction="sum")[me]  # fmt: skip
-        check(same(plan.run(np.full((40, 30), me + step) * 1.0), wanted), "plan", step)
     several = [sg.all_reduce.start(np.full(5000, 1.0 + n), grid, [0]) for n in range(4)]
     for n, request in enumerate(several):
         check((request.wait() == (1.0 + n) * grid.shape[0]).all(), "several started", n)
+    return count
+
+
+def plans(grid):
+    """Plans of every operation: run, started, and run in a compiled loop, on other cells each time."""
+    me, count = grid.rank, 0
+    for axes in axes_of(grid):
+        for (name, (args, ignored)), shape in (
+            (call, shape) for call in calls_of(grid, axes).items() for shape in _SHAPES
+        ):
+            steps = [[whole_numbers(shape, "float64", rank, seed) for rank in range(grid.size)] for seed in range(4)]
+            wanted = [expected(name, arrays, grid.shape, axes, **args)[me] for arrays in steps]
+            inputs = np.array([arrays[me] for arrays in steps])
+            described = (None, None) if ignored else (shape, "float64")
+            with getattr(sg, name).plan(grid, *described, axes, **args) as plan:
+                results = [plan.run(x) for x in inputs] + [plan.start(x).wait() for x in inputs]
+                out = np.empty(shape if wanted[0] is None else wanted[0].shape)
+                looped = np.empty((len(inputs), *out.shape))
+                in_loop(plan, inputs, np.empty(shape), out, looped)
+            results += [None] * len(inputs) if wanted[0] is None else list(looped)
+            for number, result in enumerate(results):
+                check(same(result, wanted[number % len(inputs)]), name, shape, axes, me, number)
+            count += len(results)
     return count
 
 
@@ -100,7 +137,7 @@ def halos(grid):
 
 
 def reshardings(grid):
-    """Between layouts of one grid, by all strategies, and back to the whole."""
+    """Between layouts of one grid, by all strategies; some also by bound plans, in compiled loops too."""
     axes = [*range(len(grid.shape))]
     splits = [[axes, []], [[], axes], [[], []], [[0], []], [[], [axes[-1]]], [[axes[-1]], axes[:-1]]]
     layouts = [sg.Sharding(grid, split) for split in splits]
@@ -111,12 +148,28 @@ def reshardings(grid):
         arrays = [sg.ShardedArray.from_global(whole, layout, grid) for layout in layouts]
         for n, (source, target) in enumerate((s, t) for s in arrays for t in arrays if s is not t):
             moved = source.reshard(target.sharding, strategy=("direct", "basis", "auto")[n % 3])
-            check(
-                np.array_equal(moved.core, target.core), "resharding", shape, str(source.sharding), str(target.sharding)
-            )
+            about = "resharding", shape, str(source.sharding), str(target.sharding)
+            check(np.array_equal(moved.core, target.core), *about)
             count += 1
+            if n % 4 == 0:
+                count += bound_runs(grid, source, target)
         check(np.array_equal(arrays[0].to_global(), whole), "to_global", shape)
     return count
+
+
+def bound_runs(grid, source, target):
+    """Runs of a bound plan from one array to another one of the same cells, by Python and in a compiled loop."""
+    plan = sg.plan_reshard(source.sharding, target.sharding, source.shape, "float64")
+    bound = plan.bind(grid)
+    inputs = np.array([source.local + step for step in range(4)])
+    results = [bound.run(x) for x in inputs]
+    looped = np.empty((len(inputs), *target.local.shape))
+    in_loop(bound, inputs, np.empty(source.local.shape), np.empty(target.local.shape), looped)
+    halos = [(n - m) // 2 for n, m in zip(target.local.shape, target.core.shape)]
+    inner = tuple(slice(low, low + m) for low, m in zip(halos, target.core.shape))
+    for step, local in enumerate([*results, *looped]):
+        check(np.array_equal(local[inner], target.core + step % 4), "bound", step, str(plan))
+    return 2 * len(inputs)
 
 
 def arrays(grid):
@@ -138,7 +191,7 @@ def arrays(grid):
 def main():
     n = sg.init_grid((-1,)).size
     grid = sg.init_grid((2, n // 2) if n % 2 == 0 else (n,))
-    parts = (operations, messages, halos, reshardings, arrays)
+    parts = (operations, plans, messages, halos, reshardings, arrays)
     for part in [part for part in parts if part.__name__ in (sys.argv[1:] or [part.__name__])]:
         began = time.perf_counter()
         count = part(grid)
