@@ -95,7 +95,7 @@ class AheadLines:
         self._statuses = np.zeros(2 * comm.size * posting.status_bytes + 8, np.uint8)
         state[at.TEST_MESSAGES], state[at.FLAG] = wire.test, kernels.address_of(self._flag)
         state[at.STATUSES] = kernels.address_of(self._statuses)
-        bits = posting.most_tag.bit_length() - (posting.most_tag & (posting.most_tag + 1) != 0)
+        bits = (posting.most_tag + 1).bit_length() - 1  # of tags: a third of them for numbers
         state[ahead_at.NUMBERS], state[ahead_at.TAGS] = 1 << bits // 3, 1 << bits
         state[ahead_at.STATUS_BYTES], state[ahead_at.STATUS_TAG] = posting.status_bytes, posting.status_tag
 

@@ -7,6 +7,10 @@ line says so.  Takes are made while messages travel.  A step, or a take, that ha
 *Departures* are steps that wait for nothing.  A member that also receives pieces makes some of them first, then one for
 each piece that has come, or when it has waited for some time: all members come to send and to receive from the start.
 
+A member that sends nothing takes naps before pieces, but for the last ones, each as long as two took in the run before.
+The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
+which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
+
 Before a member receives the first piece of another node, or takes anything, it compares the number of the run and its
 key with all from which it gets something: other nodes send them ahead of their pieces, in a message of their own.
 """
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import numba  # noqa: F401 - imported first: see compiled.py
 
-from spmd_grid.kernels.address import copy_at, fold_at, give_way, load, load_acquire, store, store_release
+from spmd_grid.kernels.address import copy_at, fold_at, give_way, load, load_acquire, sleep_on, store, store_release
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.ahead.blocks import done_word, line_of, made_word
 from spmd_grid.kernels.ahead.messages import (
@@ -29,12 +33,15 @@ from spmd_grid.kernels.ahead.messages import (
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.clock import nanoseconds, read_clock
 from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import look_around
 
 __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
 _LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
+_LEAST_NAP, _MOST_NAP, _AWAKE = 100_000, 300_000, 3  # nanoseconds; the last pieces for which a member stays awake
+_TRIES_OF_NAP = 250  # a nap counts as so many tries
 
 
 @inner
@@ -107,6 +114,8 @@ def _arrive(run: int, program: int, pieces: int, state: int, number: int) -> int
         n_bytes = load(row, ahead_at.ARRIVAL_BYTES)
         if not begin_message(program, 0, peer, buffer, n_bytes, handle):
             return at.CUT
+    if load(pieces, ahead_at.NAPS):
+        read_clock(pieces + 8 * ahead_at.BEGAN)
     store(program, ahead_at.ARRIVED, number)
     return at.FINE
 
@@ -167,6 +176,11 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) 
     if code != at.FINE:
         return code
     store(pieces, ahead_at.STEP, step + 1)
+    if load(pieces, ahead_at.NAPS) and step + 1 == load(pieces, ahead_at.STEPS):
+        now = pieces + 8 * ahead_at.NOW
+        read_clock(now)
+        nap = 2 * (nanoseconds(now) - nanoseconds(pieces + 8 * ahead_at.BEGAN)) // (step + 1)
+        store(pieces, ahead_at.NAP + 1, min(nap, _MOST_NAP) if nap >= _LEAST_NAP else 0)
     if load(row, ahead_at.MADE):
         word = made_word(state, load(state, at.MEMBER))
         store_release(word, (number << ahead_at.MADE_BITS) + load(row, ahead_at.MADE))
@@ -233,6 +247,16 @@ def _look_around(program: int, pieces: int, state: int, number: int) -> bool:
 
 
 @inner
+def _nap(program: int, pieces: int, number: int) -> bool:
+    """Sleep for a while if this member only receives, and more is to come than its last pieces; whether it has."""
+    is_early = load(pieces, ahead_at.STEP) + _AWAKE < load(pieces, ahead_at.STEPS)
+    if load(pieces, ahead_at.NAP + 1) and is_early and load(program, ahead_at.ARRIVED) == number:
+        sleep_on(pieces, load(pieces, 0), pieces + 8 * ahead_at.NAP)  # nobody wakes it
+        return True
+    return False
+
+
+@inner
 def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int:
     """Make all steps and takes of a run: FINE, ENDED, CUT or ANOTHER_RUN; OTHERS as of `go_ahead`."""
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
@@ -264,6 +288,8 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
                 if not _look_around(program, pieces, state, number):
                     return at.ENDED
                 tries = 0
+            elif _nap(program, pieces, number):
+                tries += _TRIES_OF_NAP
             elif tries >= load(state, at.POLLS):
                 give_way()
     return at.FINE

@@ -10,6 +10,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.ahead_lines import AheadLines
 from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.movement.pieces import Arrival, Pieces, Position
 
 __all__ = ["PieceProgram"]
@@ -43,6 +44,7 @@ class PieceProgram:
         lines.reserve(n_messages)
         words = self._words = np.zeros(ahead_at.PIECE_WORDS, np.int64)
         words[ahead_at.LENT], words[ahead_at.GATE] = pieces.lends, pieces.gate
+        words[ahead_at.NAPS] = at.FUTEX != 0 and not leaves
         words[ahead_at.STEPS], words[ahead_at.STEP_ROWS] = len(pieces.steps), self._keep(steps)
         words[ahead_at.DEPARTURES], words[ahead_at.LAST_READ] = len(pieces.departures), pieces.last_read(me)
         words[ahead_at.TAKES], words[ahead_at.TAKE_ROWS] = len(takes), self._keep(takes)

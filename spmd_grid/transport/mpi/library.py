@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,8 @@ class MpiLibrary(NamedTuple):
             for each in (MPI.BYTE, comm)
         )
         sizes = MPI._sizeof(MPI.Request), self.status_bytes, self.status_tag
-        return Posting(*self.posts, datatype, handle, tag, int(comm.Get_attr(MPI.TAG_UB)), *sizes)
+        most_tag: Any = comm.Get_attr(MPI.TAG_UB)
+        return Posting(*self.posts, datatype, handle, tag, most_tag, *sizes)
 
 
 @cache
