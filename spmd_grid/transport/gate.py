@@ -25,9 +25,8 @@ end of the operation cuts off nevertheless, since its result is lost.
 from __future__ import annotations
 
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -36,6 +35,7 @@ import numpy as np
 
 from spmd_grid.errors import CutOffError, SpmdError
 from spmd_grid.watch.call_site import call_site
+from spmd_grid.watch.frames import look_at_frames
 from spmd_grid.watch.traffic import Activity
 
 __all__ = ["AFTERWARDS", "FORKED", "Gate"]
@@ -176,14 +176,17 @@ class Gate:
 
     def _obstacle(self) -> str:
         """A description of the operation that holds the token."""
-        for ident, frame in sys._current_frames().items():
+        return look_at_frames(self._obstacle_in)
+
+    def _obstacle_in(self, frames: Mapping[int, FrameType]) -> str:
+        for ident, frame in frames.items():
             for outer in _outwards(frame):
                 gate = outer.f_locals.get("gate")
                 if isinstance(gate, Gate) and gate._tokens is self._tokens and outer.f_locals.get("token"):
                     return self._meanwhile(ident, outer)
         ident = int(self.latch[_THREAD]) % (1 << 64)  # idents have no sign
         if ident:
-            return self._meanwhile(ident, sys._current_frames().get(ident))
+            return self._meanwhile(ident, frames.get(ident))
         return "after an exception had cut off the one before it"
 
     def _meanwhile(self, ident: int, frame: FrameType | None) -> str:

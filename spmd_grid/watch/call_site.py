@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
 import numpy as np
 
-__all__ = ["PACKAGE", "call_site", "is_ours", "main_frame", "main_thread_call_site"]
+from spmd_grid.watch.frames import look_at_main_frame
+
+__all__ = ["PACKAGE", "call_site", "is_ours", "main_thread_call_site"]
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NOT_USERS = PACKAGE, os.path.dirname(np.__file__) + os.sep  # numpy calls operators of arrays for the user
@@ -33,11 +34,6 @@ def is_ours(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(PACKAGE)
 
 
-def main_frame() -> FrameType | None:
-    """The innermost frame of the main thread, for other threads."""
-    return sys._current_frames().get(threading.main_thread().ident or 0)
-
-
 def main_thread_call_site() -> str:
     """The call site of the main thread, for other threads."""
-    return call_site(main_frame())
+    return look_at_main_frame(call_site)

@@ -175,7 +175,7 @@ class LoopMember(RelayMember):
         return self._header
 
     def check_frames(self, epoch: int) -> None:
-        """What others post is what their runs and operations have for headers; `operate` checks their arrays."""
+        """Nothing is checked: headers are those of runs, and `operate` looks at the arrays."""
 
 
 def _header(way: str, rank: int) -> int:

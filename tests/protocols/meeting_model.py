@@ -121,7 +121,7 @@ class Member:
             assert words == [_frame_word(i, epoch, word) for word in range(at.FRAME_WORDS)]
 
     def places(self, epoch: int) -> list[int]:
-        """Where the arrays of all lie, as they have been collected."""
+        """The places of all arrays, as they have been collected."""
         at = self.at
         first = self._get(at.LOCATIONS_SEEN) + (epoch & 1) * self.size * WORD * at.LOCATION_WORDS
         return [self.recorder.words[first + i * WORD * at.LOCATION_WORDS] for i in range(self.size)]

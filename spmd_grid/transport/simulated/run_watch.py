@@ -11,20 +11,24 @@ from __future__ import annotations
 import faulthandler
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import FrameType
+from typing import TypeVar
 
 from spmd_grid.errors import HangError
 from spmd_grid.transport.simulated.world import ThreadWorld
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.clocks import stops_clocks
+from spmd_grid.watch.frames import look_at_frames
 from spmd_grid.watch.hang_report import RankState, ended_state, picture
 
 __all__ = ["RunWatch"]
 
 # The number of time limits after which `faulthandler` ends a process in which no thread could look.
 _LAST_RESORT = 3
+
+Result = TypeVar("Result")
 
 
 class RunWatch:
@@ -44,15 +48,14 @@ class RunWatch:
         limit = self._world.watched.timeout
         if limit is None:
             return
-        now, frames = time.monotonic(), sys._current_frames()
-        at = {rank: frames[thread] for rank, thread in dict(self._threads).items() if thread in frames}
-        if any(map(stops_clocks, at.values())):
+        now, stops = time.monotonic(), self._of_ranks(stops_clocks)
+        if any(stops.values()):
             self._clocks_from = now
         waits = [process.recorder.waited(now) for process in self._world.processes if process.recorder is not None]
         longest = min(max(*waits, self._waited_at_end(now), 0.0), now - self._clocks_from)
         self._arm(limit, now)
         if longest > limit:
-            self._world.scheduler.stop(HangError(picture(self._states(at), limit)))
+            self._world.scheduler.stop(HangError(picture(self._states(), limit)))
 
     def _waited_at_end(self, now: float) -> float:
         """Seconds since which ranks that have ended wait for others, and these have not begun an operation."""
@@ -69,15 +72,20 @@ class RunWatch:
         if self._armed_at:
             faulthandler.cancel_dump_traceback_later()
 
-    def _states(self, frames: Mapping[int, FrameType]) -> dict[int, RankState]:
-        states = {}
+    def _of_ranks(self, look: Callable[[FrameType], Result]) -> dict[int, Result]:
+        """Each rank's result of ``look``, called with its innermost frame."""
+        threads = dict(self._threads)
+        return look_at_frames(
+            lambda frames: {rank: look(frames[thread]) for rank, thread in threads.items() if thread in frames}
+        )
+
+    def _states(self) -> dict[int, RankState]:
+        states, sites = {}, self._of_ranks(call_site)
         for process in self._world.processes:
             if self._world.scheduler.has_ended(process.rank):
                 states[process.rank] = ended_state(process.label())
             else:
-                frame = frames.get(process.rank)
-                at = "" if frame is None else call_site(frame)
-                states[process.rank] = RankState.of(process.label(), process.recorder, at)
+                states[process.rank] = RankState.of(process.label(), process.recorder, sites.get(process.rank, ""))
         return states
 
     def _arm(self, limit: float, now: float) -> None:

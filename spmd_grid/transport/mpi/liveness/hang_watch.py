@@ -28,8 +28,9 @@ import numpy as np
 from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.liveness.departure import Departed, Departure
 from spmd_grid.transport.mpi.liveness.launcher import end_launcher_later
-from spmd_grid.watch.call_site import call_site, main_frame
+from spmd_grid.watch.call_site import main_thread_call_site
 from spmd_grid.watch.clocks import stops_clocks
+from spmd_grid.watch.frames import look_at_main_frame
 from spmd_grid.watch.hang_report import RankState, ended_state, picture, read_state, unknown_state
 
 __all__ = ["HangWatch", "Report"]
@@ -111,7 +112,7 @@ class HangWatch:
             self._look_whether_it_moves(now)
         if self._ended_at is None and not self.is_alarmed and (self.limit is None or self._process.recorder is None):
             return
-        if stops_clocks(main_frame()):
+        if look_at_main_frame(stops_clocks):
             self._stopped_at = now
         if self.is_alarmed:
             self._continue(now - self._alarm_time)
@@ -153,12 +154,12 @@ class HangWatch:
         process, now = self._process, time.monotonic()
         self._alarm, self._alarm_time, self._at_end, self._states = alarm, now, at_end, {}
         self._has_read, self._patience = False, 0.0
-        stopped = now - self._stopped_at < self._longest or stops_clocks(main_frame())
+        stopped = now - self._stopped_at < self._longest or look_at_main_frame(stops_clocks)
         moves = now - self._moved_at < self._longest
         if self._ended_at is not None:
             self._send({process.rank: ended_state(process.label(), stopped)})
         else:
-            state = RankState.of(process.label(), process.recorder, call_site(main_frame()), stopped)
+            state = RankState.of(process.label(), process.recorder, main_thread_call_site(), stopped)
             self._send({process.rank: state}, moves)
 
     def _send(self, states: dict[int, RankState], moves: bool = False) -> None:

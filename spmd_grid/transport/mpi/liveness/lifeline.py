@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TypeAlias
 
 import numpy as np
@@ -36,7 +36,8 @@ from spmd_grid.transport.mpi.liveness.side_channel import SideChannel
 from spmd_grid.transport.mpi.liveness.signals import Signals
 from spmd_grid.transport.mpi.liveness.standstill import Link, Standstill, StandstillMessage, error_of
 from spmd_grid.transport.mpi.liveness.waker import Waker
-from spmd_grid.watch.call_site import call_site, is_ours, main_frame, main_thread_call_site
+from spmd_grid.watch.call_site import call_site, is_ours, main_thread_call_site
+from spmd_grid.watch.frames import look_at_main_frame
 
 __all__ = ["Lifeline"]
 
@@ -129,7 +130,7 @@ class Lifeline:
     def take_signals(self) -> None:
         """Handles Ctrl-C and SIGTERM from now on, unless another lifeline or the program does.  Local."""
         if self._signals is None:
-            self._signals = Signals.install(self._waker, self._on_term)
+            self._signals = Signals.install(self._waker, lambda frame: self._on_term(call_site(frame)))
 
     def close(self) -> None:
         """Announces the end of this process, and waits for the ends of the others; the last act before MPI ends."""
@@ -282,8 +283,8 @@ class Lifeline:
 
     def _look_for_ends(self, received: bytes) -> None:
         """Ends the job if the main thread waits in this package, and cannot handle a signal or has a dead partner."""
-        frame, now = main_frame(), time.monotonic()
-        is_stuck = frame is not None and is_ours(frame)
+        now = time.monotonic()
+        is_stuck = look_at_main_frame(lambda frame: frame is not None and is_ours(frame))
         self._looks_in_ours = self._looks_in_ours + 1 if is_stuck else 0
         self._look_for_the_dead(is_waiting=self._looks_in_ours > 2)
         signals = self._signals
@@ -295,9 +296,9 @@ class Lifeline:
         if interrupts and (
             (is_stuck and now - interrupts[0] > _SIGNAL_SECONDS) or interrupts[-1] - interrupts[0] > _SIGNAL_SECONDS
         ):
-            self._report_interrupt(call_site(frame))
+            self._report_interrupt(main_thread_call_site())
         if signals.term_time is not None and now - signals.term_time > _SIGNAL_SECONDS:
-            self._on_term(frame)
+            self._on_term(main_thread_call_site())
 
     def _look_for_the_dead(self, is_waiting: bool) -> None:
         if not self._waker.dead:
@@ -315,11 +316,10 @@ class Lifeline:
     def _report_interrupt(self, where: str) -> None:
         self._report.say(f"interrupted (Ctrl-C) at {where} on {self._process.label()}", 128 + signal.SIGINT)
 
-    def _on_term(self, frame: FrameType | None) -> None:
+    def _on_term(self, where: str) -> None:
         _ignore_signals()
         self._report.say(
-            f"{self._process.label()} of {self._process.size} was told to end (SIGTERM) at {call_site(frame)}; the job"
-            " is ended",
+            f"{self._process.label()} of {self._process.size} was told to end (SIGTERM) at {where}; the job is ended",
             128 + signal.SIGTERM,
         )
 
