@@ -33,7 +33,7 @@ from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, ch
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.call_text import text_of_call, text_of_member
 from spmd_grid.ops.calls.known_calls import find_quick_run
-from spmd_grid.ops.calls.opening import Opening, can_be_used, opening_key
+from spmd_grid.ops.calls.opening import Opening, Turns, can_be_used, opening_key
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
@@ -68,6 +68,7 @@ class CollectiveCall:
         "quick",
         "sizes",
         "takes_array",
+        "turns",
     )
 
     def __init__(
@@ -94,6 +95,7 @@ class CollectiveCall:
         self.takes_array = op.takes_array(self)
         self.gives_result = op.gives_result(self)
         self._openings: dict[Hashable, Opening] = {}
+        self.turns = Turns()
         self.fingerprint = fingerprint(f"{self._text} on {grid.grid!r} by {self.path}")
 
     def describe(self) -> str:
@@ -231,10 +233,7 @@ class CollectiveOperation(ABC):
     def _operate(
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
     ) -> Any:
-        """Run the operation; its own signature says whether it may return None.
-
-        Known calls do not come here (`find_quick_run`).
-        """
+        """Run the operation; its own signature says whether it may return None.  Known calls do not come here."""
         given, args = args, tuple(map(hashable, args))
         run = find_quick_run(self, grid, grid_axes, args, given)
         return self._operate_by_python(grid, grid_axes, args, x, out) if run is None else run(x, out)
@@ -251,12 +250,11 @@ class CollectiveOperation(ABC):
                 opening, x = call.opening_for(x, out)
                 agreed, frames = call.agree(opening, x)
                 result = agreed.run(x, out, frames)
-                if opening.turns < _TURNS:
-                    opening.turns += 1
-                    if opening.turns == _TURNS and QuickCall.is_possible(call):
+                if call.turns.count(opening) == _TURNS and QuickCall.is_possible(call):
+                    if call.quick is None:
                         slow = partial(self._operate_by_python, grid, grid_axes, args)
-                        call.quick = call.quick or QuickCall(self.name, gate, call, slow, allocate=grid.allocate)
-                        call.quick.learn(opening, agreed, frames.headers, x, out, result)
+                        call.quick = QuickCall(self.name, gate, call, slow, allocate=grid.allocate, turns=call.turns)
+                    call.quick.learn(opening, agreed, frames.headers, x, out, result)
             else:
                 result = self.run_in_gate(x, grid, grid_axes, args, out)
             gate.idle.append(token)

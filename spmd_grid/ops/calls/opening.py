@@ -9,23 +9,42 @@ import numpy as np
 from spmd_grid.exchange.agreement.header import Facts, encode
 from spmd_grid.transport.communicator import HEADER_BYTES
 
-__all__ = ["Opening", "can_be_used", "opening_key"]
+__all__ = ["Opening", "Turns", "can_be_used", "opening_key"]
+
+_MOST_COUNTED = 64
+_TURNS_AGAIN = -64  # members whose arrays change by turns make compiled runs useless
 
 
 class Opening:
-    """A header ready to be posted, and the results of `Operation.resolve`, by the headers of the whole group.
+    """A header ready to be posted, and the results of `Operation.resolve`, by the headers of the whole group."""
 
-    ``turns``: the operations with it that Python has made, up to the number after which it prepares compiled ones.
-    """
-
-    __slots__ = ("agreed", "body", "header", "inline_stop", "turns")
+    __slots__ = ("agreed", "body", "header", "inline_stop")
 
     def __init__(self, kind: int, call: bytes, body: bytes, facts: Facts | None):
         self.header, self.body = encode(kind, call, body)
-        self.inline_stop = self.turns = 0
+        self.inline_stop = 0
         if facts is not None and facts.shape is not None and facts.fits_inline:
             self.inline_stop = HEADER_BYTES + facts.nbytes
         self.agreed: dict[bytes, Any] = {}
+
+
+class Turns:
+    """Counts the operations of a call, or of one plan, that Python has made: after some, it prepares a compiled run."""
+
+    def __init__(self) -> None:
+        self._made: dict[Opening, int] = {}
+
+    def count(self, opening: Opening) -> int:
+        """Count an operation with this opening; their number."""
+        made = self._made.get(opening, 0) + 1
+        if made == 1 and len(self._made) >= _MOST_COUNTED:
+            self._made.clear()
+        self._made[opening] = made
+        return made
+
+    def begin_again(self, opening: Opening) -> None:
+        """Let many more operations be made before the number is reached again."""
+        self._made[opening] = _TURNS_AGAIN
 
 
 def opening_key(x: Any, out: Any) -> tuple | None:

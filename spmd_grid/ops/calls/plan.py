@@ -15,7 +15,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.calls.opening import Opening, Turns
 from spmd_grid.ops.calls.plan_ahead import CallAhead, PlanAhead, ahead_run_of
 from spmd_grid.ops.calls.plan_arrays import check_array, checked_kind
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, last_run
@@ -99,6 +99,7 @@ class OperationPlan(StartablePlan):
         self._made_for = grid, tuple(grid_axes) if isinstance(grid_axes, Iterator) else grid_axes, args, path
         made, self._call = self._call_of_thread("plan"), self._find_call("plan.run")
         self._name, self.name, self._made_at = op.name, name, call_site()
+        self._turns, self._start_turns = Turns(), Turns()
         self.shape: Shape | None = None
         self.dtype: np.dtype | None = None
         try:
@@ -120,7 +121,9 @@ class OperationPlan(StartablePlan):
             convert = partial(op.convert, self._call)
             self._ahead = PlanAhead(run, self._call, self._agreed, self.shape, self.dtype, convert)
         if QuickCall.is_possible(self._call) and type(self).run is OperationPlan.run:
-            self._quick = QuickCall(run_name, self._gate, self._call, self.run, allocate=grid.allocate)
+            self._quick = QuickCall(
+                run_name, self._gate, self._call, self.run, allocate=grid.allocate, turns=self._turns
+            )
             self.__dict__["run"] = self._quick.run  # instead of the method
 
     def _activity(self) -> LoopActivity:
@@ -144,10 +147,8 @@ class OperationPlan(StartablePlan):
                 opening, x = self._opening_for(self._call, x, out)
                 agreed, frames = self._call.agree(opening, x)
                 result = agreed.run(x, out, frames)
-                if opening.turns < _TURNS:
-                    opening.turns += 1
-                    if opening.turns == _TURNS and self._quick is not None and not self._is_closed:
-                        self._quick.learn(opening, agreed, frames.headers, x, out, result)
+                if self._turns.count(opening) == _TURNS and self._quick is not None and not self._is_closed:
+                    self._quick.learn(opening, agreed, frames.headers, x, out, result)
             else:
                 result = self._run(self._call_of_thread("plan.run"), x, out)
             gate.idle.append(token)
@@ -221,12 +222,11 @@ class OperationPlan(StartablePlan):
         if recorder is not None:
             recorder.moved(agreed)
         request = self._request_of(call, agreed, x, out, frames)
-        if opening.turns < _TURNS and recorder is None:
-            opening.turns += 1
-            if opening.turns == _TURNS and request.has_result and QuickCall.is_possible(call) and not self._is_closed:
+        if recorder is None and self._start_turns.count(opening) == _TURNS and request.has_result:
+            if QuickCall.is_possible(call) and not self._is_closed:
                 if self._quick_start is None:
-                    finish, name = partial(self._request_of, call), f"{self._name}.plan.start"
-                    self._quick_start = QuickCall(name, self._gate, call, self._start_by_python, finish)
+                    finish, name, turns = partial(self._request_of, call), f"{self._name}.plan.start", self._start_turns
+                    self._quick_start = QuickCall(name, self._gate, call, self._start_by_python, finish, turns=turns)
                 self._quick_start.learn(opening, agreed, frames.headers, x, out, request.result)
         return request
 

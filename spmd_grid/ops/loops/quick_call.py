@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.calls.opening import Opening, Turns
 from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun, can_be_compiled, run_agreed
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.gate import Gate
@@ -24,7 +24,6 @@ __all__ = ["QuickCall"]
 
 _MOST_RUNS = 8  # of one call, for arrays of different kinds
 _MOST_STRANGERS = 8  # meetings in which other members have changed their arrays, until a run is given up
-_TURNS_AGAIN = -64  # operations later: members whose arrays change by turns make compiled runs useless
 _MOST_MADE_BYTES = 1 << 12  # larger results come from the arena
 
 _NONE, _OUT = None, intern("out")
@@ -34,7 +33,8 @@ class QuickCall:
     """The quick form of ``call``, whose name in errors is ``name``: the function ``run(x, out)``.
 
     ``slow``, called with the same arguments, makes every operation that no compiled run is for.  ``finish`` ends an
-    operation that Python goes on with.  ``allocate(shape, dtype)`` makes large results.
+    operation that Python goes on with.  ``allocate(shape, dtype)`` makes large results.  ``turns``: the caller's
+    count of operations that Python has made, which says when to `learn`.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class QuickCall:
         slow: Callable[..., Any],
         finish: Finish = run_agreed,
         allocate: Callable[..., np.ndarray] = np.empty,
+        turns: Turns | None = None,
     ):
+        self._turns = turns or Turns()
         self._finish, self._allocate = finish, allocate
         self._name, self._gate, self._call = name, gate, call
         self._runs: list[CompiledRun] = []
@@ -73,7 +75,7 @@ class QuickCall:
             return
         work = find_work()
         if work is None or work.is_partial:
-            opening.turns = _TURNS_AGAIN  # relays, or the system's copies, may be known then
+            self._turns.begin_again(opening)  # relays, or the system's copies, may be known then
         if work is not None and not (work.is_partial and any(run.is_of(opening, headers) for run in self._runs)):
             self.add(work, opening, headers, x, result, self.maker(out, result))
 
@@ -120,7 +122,7 @@ class QuickCall:
         self._head[at.QUICK_FIRST] = 0
         for run in self._runs:
             if run.opening is not None:
-                run.opening.turns = _TURNS_AGAIN
+                self._turns.begin_again(run.opening)
         self._runs.clear()
 
     def _go_on(self, run: CompiledRun, x: Any, out: np.ndarray | None) -> Any:
