@@ -35,6 +35,7 @@ Wherever a process waits for another node, for a round, a chunk or all messages,
 
 Within nodes, members read one another's memory (`links/copies.py`).  Every operation begins with an exchange of
 headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and polls meanwhile.
+Where each process has a core, members send their own headers, and do not gather those of their node first.
 
 Sources: that no byte needs to cross twice is the principle of Karonis et al., "Exploiting hierarchy in parallel
 computer networks to optimize collective operation performance", 2000; the rounds and bytes of all_reduce and reduce are
@@ -44,30 +45,22 @@ many members, of Thakur, Rabenseifner and Gropp, "Optimization of collective com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from math import inf, prod
-from typing import NamedTuple
-
-import numpy as np
+from math import ceil, inf
 
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.links import sizes
 from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.crowds import Crowd, crowd_of
 from spmd_grid.links.model import LinkModel
-from spmd_grid.links.nodes import node_array
 from spmd_grid.transport.communicator import INLINE_BYTES
 
 __all__ = [
     "COMPILED",
     "PRICED_OPERATIONS",
-    "Crowd",
     "agreement_seconds",
     "body_bytes",
     "carried_seconds",
-    "crowd_of",
-    "crowd_on",
     "each_way",
     "far_seconds",
     "operation_seconds",
@@ -88,88 +81,6 @@ PRICED_OPERATIONS = (
 # The time of a compiled call as a part of `call_seconds`: calls of 8 bytes of one rank take 0.3 to 0.5 us in bench ops,
 # where the Python code by which `call_seconds` is measured takes 18.
 COMPILED = 1 / 48
-
-
-class Crowd(NamedTuple):
-    """A group on its nodes: its members, its nodes, the most members on a node, and the groups that share a node.
-
-    ``entries``: how often the group's order comes to the same node, at most: once where neighbours share nodes.
-    """
-
-    members: int
-    nodes: int
-    on_node: int
-    groups: int
-    entries: int = 1
-
-    @property
-    def processes(self) -> int:
-        """The processes of the fullest node, of all groups."""
-        return self.on_node * self.groups
-
-
-@lru_cache(maxsize=512)
-def crowd_of(grid: Grid, axes: tuple[int, ...], links: LinkModel) -> Crowd:
-    """The first group over ``axes`` on the nodes of ``links``.  Plans only.
-
-    >>> crowd_of(Grid((4, 2, 4)), (0, 2), LinkModel(node_size=8))
-    Crowd(members=16, nodes=4, on_node=4, groups=2, entries=1)
-    """
-    links.check_covers(grid)
-    if links.nodes is None and grid.ranks is None:
-        nodes, on_node = _counted([(grid.strides[axis], grid.shape[axis]) for axis in axes], links.node_size)
-        if nodes == 1 or on_node == 1 or list(axes) == sorted(axes):
-            most = min(links.node_size, grid.size)
-            return Crowd(prod(grid.shape[axis] for axis in axes), nodes, on_node, max(1, -(-most // on_node)))
-    at = node_array(grid, links.node_size, links.nodes)
-    most = int(np.unique(at, return_counts=True)[1].max())
-    return crowd_on(at.ravel()[_first_group(grid, axes)], most)
-
-
-def _counted(levels: Sequence[tuple[int, int]], node_size: int) -> tuple[int, int]:
-    """The nodes of all sums of multiples of strides, and the most of them on a node; ``levels``: strides and sizes.
-
-    Nodes have ``node_size`` consecutive numbers.  A stride that they divide multiplies the nodes; for the others, the
-    sums below the end of each node are counted, digit by digit.
-
-    >>> _counted([(100, 7), (1, 25)], 10), _counted([(3, 4), (1, 2)], 4)
-    ((21, 10), (3, 3))
-    """
-    nodes, rest = 1, []
-    for stride, size in sorted(levels, reverse=True):
-        if stride % node_size == 0:
-            nodes *= size
-        else:
-            rest.append((stride, size))
-    last = sum(stride * (size - 1) for stride, size in rest)
-    left = node_size * np.arange(1, last // node_size + 2, dtype=np.int64)
-    below, among = np.zeros(len(left), np.int64), np.ones(len(left), bool)
-    n_inner = prod(size for _, size in rest)
-    for stride, size in rest:
-        n_inner //= size
-        whole = np.minimum(left // stride, size)
-        below += np.where(among, whole * n_inner, 0)
-        among &= whole < size
-        left = left - whole * stride
-    counts = np.diff(below + (among & (left > 0)), prepend=0)
-    return nodes * int(np.count_nonzero(counts)), int(counts.max())
-
-
-def _first_group(grid: Grid, axes: tuple[int, ...]) -> np.ndarray:
-    """The devices of the group of device 0, in group order."""
-    devices = np.zeros(1, np.int64)
-    for axis in axes:
-        devices = (devices[:, None] + grid.strides[axis] * np.arange(grid.shape[axis])).ravel()
-    return devices
-
-
-def crowd_on(nodes: np.ndarray, most: int) -> Crowd:
-    """The group whose members are on ``nodes``, of which the fullest has ``most`` processes in all.  Plans only."""
-    _, numbers, counts = np.unique(nodes, return_inverse=True, return_counts=True)
-    on_node = int(counts.max())
-    enters = numbers[numbers != np.roll(numbers, 1)]
-    entries = int(np.bincount(enters).max()) if len(enters) else 1
-    return Crowd(len(nodes), len(counts), on_node, max(1, -(-most // on_node)), entries)
 
 
 def far_seconds(links: LinkModel, by_process: float, by_node: float) -> float:
@@ -195,11 +106,11 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
         return COMPILED * links.call_seconds
     if crowd.nodes == 1:  # compiled code meets, and moves the arrays
         return links.node_latency + COMPILED * links.call_seconds
-    others = crowd.nodes - 1
-    if others <= sizes.MOST_CARRIED * crowd.on_node:
-        near = 2 * links.node_latency if crowd.on_node > 1 else 0.0
+    messages = _carried_messages(links, crowd)
+    if messages <= sizes.MOST_CARRIED:
+        near = 0.0 if crowd.on_node == 1 else links.node_latency * (1 if _goes_direct(links, crowd) else 2)
         near += COMPILED * links.call_seconds
-        return near + links.network_latency + (-(-others // crowd.on_node) - 1) * links.message_seconds
+        return near + links.network_latency + (messages - 1) * links.message_seconds
     seconds = links.call_seconds + links.wake_seconds
     return seconds + _log2(crowd.members) * links.network_latency
 
@@ -227,11 +138,13 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     if crowd.nodes > 1:
         into, out_of = _crossing(name, n_bytes, crowd)
         seconds += links.call_seconds
+        folds = (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) if _is_folded(name, crowd) else 0
         rounds, messages = _rounds(name, crowd)
+        if name == "reduce_scatter" and folds:
+            messages = max(messages, ceil(max(into, out_of) / _chunk_bytes(name, n_bytes, crowd)))
         seconds += rounds * links.network_latency + messages * links.message_seconds
         seconds += _waits(name, n_bytes, max(into, out_of), crowd) * links.wake_seconds
-        folds = (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) if _is_folded(name, crowd) else 0
-        chunks = folds * _chunk_bytes(n_bytes, crowd) / 2
+        chunks = folds * _chunk_bytes(name, n_bytes, crowd) / 2
         of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
         seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
     return seconds
@@ -241,9 +154,21 @@ def carried_seconds(links: LinkModel, crowd: Crowd, n_bytes: int, by_all: bool =
     """Seconds of an operation whose arrays, of all members or of one alone, travel with the headers.  Plans only."""
     arrays = crowd.on_node * n_bytes if by_all else n_bytes
     others = crowd.nodes - 1
-    messages = -(-others // crowd.on_node)  # of the busiest member
-    seconds = agreement_seconds(links, crowd) + far_seconds(links, messages * arrays, crowd.groups * others * arrays)
+    of_process = _carried_messages(links, crowd) * (n_bytes if _goes_direct(links, crowd) else arrays)
+    seconds = agreement_seconds(links, crowd) + far_seconds(links, of_process, crowd.groups * others * arrays)
     return seconds + copy_seconds(links, (crowd.members if by_all else 1) * n_bytes, 0)
+
+
+def _goes_direct(links: LinkModel, crowd: Crowd) -> bool:
+    """Whether members send their own headers and small arrays to other nodes, and not one of them for all."""
+    alike = crowd.members == crowd.nodes * crowd.on_node
+    return links.own_cores and alike and crowd.members <= sizes.FEW_MEMBERS
+
+
+def _carried_messages(links: LinkModel, crowd: Crowd) -> int:
+    """The messages with headers of a group's busiest member."""
+    others = crowd.nodes - 1
+    return others if _goes_direct(links, crowd) else -(-others // crowd.on_node)
 
 
 def body_bytes(crowd: Crowd) -> int:
@@ -278,9 +203,10 @@ def _is_folded(name: str, crowd: Crowd) -> bool:
     return name in ("all_reduce", "reduce", "reduce_scatter") and crowd.on_node > 1 and crowd.nodes <= sizes.FEW_NODES
 
 
-def _chunk_bytes(n: int, crowd: Crowd) -> float:
-    """The bytes of the chunks of all lanes of a node, which travel together."""
-    return min(n, crowd.on_node * min(max(n / crowd.on_node / sizes.CHUNKS, sizes.LEAST_CHUNK), sizes.MOST_CHUNK))
+def _chunk_bytes(name: str, n: int, crowd: Crowd) -> float:
+    """The bytes of the chunks of all lanes of a node, which travel together: of each member's part if it gets one."""
+    part = n / crowd.members if name == "reduce_scatter" else n
+    return min(part, crowd.on_node * min(max(part / crowd.on_node / sizes.CHUNKS, sizes.LEAST_CHUNK), sizes.MOST_CHUNK))
 
 
 def _carriers(name: str, crowd: Crowd) -> int:
@@ -309,7 +235,7 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
 def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
     """The number of waits for other nodes: for chunks of a fold, for rounds of a crossing, or for all messages."""
     if _is_folded(name, crowd):
-        chunks = -(-n // max(1, int(_chunk_bytes(n, crowd))))
+        chunks = ceil(n / _chunk_bytes(name, n, crowd))
         return chunks + (0 if name == "reduce_scatter" else 1)
     if name in ("all_gather", "broadcast") and crowd.on_node > 1 and crowd.nodes <= sizes.FEW_NODES:
         return max(1, min(sizes.CROSSING_ROUNDS, int(crossing / crowd.on_node) // sizes.CROSSING_ROUND_BYTES))

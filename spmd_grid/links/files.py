@@ -14,7 +14,7 @@ from spmd_grid.errors import ShardingError, StorageError
 
 __all__ = ["read_record", "write_record"]
 
-_FORMAT, _VERSION = "spmd_grid links", 7
+_FORMAT, _VERSION = "spmd_grid links", 8
 
 
 def write_record(path: str | PathLike[str], record: Mapping[str, Any]) -> None:

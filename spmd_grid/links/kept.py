@@ -14,7 +14,7 @@ import numpy as np
 
 from spmd_grid.errors import MismatchError, ShardingError, StorageError
 from spmd_grid.links.files import read_record
-from spmd_grid.links.machine import machine_of
+from spmd_grid.links.known import machine_of
 from spmd_grid.links.measure import measure_links
 from spmd_grid.links.model import LinkModel, Machine
 from spmd_grid.links.nodes import numbered

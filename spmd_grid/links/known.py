@@ -1,11 +1,16 @@
-"""The links of running processes as far as they are known without measuring: who shares a node."""
+"""The links of running processes as far as they are known without measuring: who shares a node, on which machine."""
 
 from __future__ import annotations
 
-from spmd_grid.links.model import LinkModel
-from spmd_grid.transport.communicator import Process
+import platform
+from collections.abc import Sequence
 
-__all__ = ["known_links"]
+import numpy as np
+
+from spmd_grid.links.model import LinkModel, Machine
+from spmd_grid.transport.communicator import Communicator, Process
+
+__all__ = ["known_links", "machine_of"]
 
 
 def known_links(process: Process) -> LinkModel:
@@ -20,3 +25,14 @@ def known_links(process: Process) -> LinkModel:
             model = LinkModel(nodes=process.nodes, cable_bandwidth=LinkModel.network_bandwidth)
         found = process.kept["links"] = process.nodes, model
     return found[1]
+
+
+def machine_of(comm: Communicator, near: Sequence[int]) -> Machine:
+    """The machine that the members of ``comm`` run on; ``near``: by member, its node.  Collective, alike on all."""
+    name = platform.node().encode()[:64]
+    sent, received = np.zeros(64, np.uint8), np.zeros(64 * comm.size, np.uint8)
+    sent[: len(name)] = np.frombuffer(name, np.uint8)
+    comm.all_gather(sent, received, [64] * comm.size)
+    names = [bytes(received[64 * i : 64 * i + 64]).rstrip(b"\0").decode(errors="replace") for i in range(comm.size)]
+    firsts = [near.index(node) for node in dict.fromkeys(near)]
+    return Machine(tuple(names[first] for first in firsts), platform.machine(), comm.library)

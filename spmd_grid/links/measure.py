@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmd_grid.links.machine import machine_of
+from spmd_grid.links.known import machine_of
 from spmd_grid.links.measure_memory import MemoryTimes
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.team import Team
@@ -42,7 +42,8 @@ _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 15, 1 << 19  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange; twice as long are several in a row, since buffers take the first at once
-_SMALL_ROUNDS, _IN_A_ROW, _BATCHES = 20, 16, 7
+_IN_A_ROW, _BATCHES, _BATCH_SECONDS = 16, 7, 0.005  # of exchanges of a few bytes
+_LEAST_ROUNDS, _MOST_ROUNDS = 8, 20  # of such a batch
 _SPANS, _BATCHES_OF_SPAN = 2, 3  # of exchanges of many bytes, between measurements of memory
 _BOTH, _FORTH, _BACK = 0, 1, -1  # ways: all nodes send; of two nodes, the first sends to the next; that sends back
 _IN_FLIGHT = 2  # messages of many bytes at a time, as operations have them
@@ -85,6 +86,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         cable_bandwidth=far.cable,
         one_way=far.one_way,
         process_one_way=far.process_one_way,
+        own_cores=comm.times_well,
         bus_bandwidth=found.bus,
         nodes=tuple(nodes),
         machine=machine_of(comm, near),
@@ -114,7 +116,7 @@ class _Crossings:
         self._latency = self._small(1, idle_seconds=self._waited, polls=True)
         self._waited = self._small(1, idle_seconds=self._waited)
         self._row = self._small(team.most, _IN_A_ROW)
-        self._meeting = team.pace_of(self._meet, _SMALL_ROUNDS, _BATCHES)
+        self._meeting = self._short_pace_of(self._meet)
         size = self._size()
         least = max(_LEAST, size // team.most)  # of each message where all send
         patterns = [(1, size, way) for way in (_BOTH, _FORTH, _BACK)] + [
@@ -129,7 +131,7 @@ class _Crossings:
 
     def exchange(self) -> None:
         """Times the exchanges of many bytes once more.  Collective."""
-        self._found.append(self._team.paces_of(self._calls, self._rounds, _BATCHES_OF_SPAN, [True] * len(self._calls)))
+        self._found.append(self._team.paces_of(self._calls, self._rounds, _BATCHES_OF_SPAN))
 
     def far(self) -> _Far:
         """The network between the nodes, by all times found.  Local."""
@@ -150,10 +152,10 @@ class _Crossings:
 
     def _size(self) -> int:
         """The bytes of messages that take one process of each node long enough."""
-        size, seconds = _LEAST, self._team.pace_of(self._exchange(1, _LEAST), 2)
+        size, seconds = _LEAST, self._team.pace_of(self._exchange(1, _LEAST), 2, 3)
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
-            seconds = self._team.pace_of(self._exchange(1, size), 2)
+            seconds = self._team.pace_of(self._exchange(1, size), 2, 3)
         return size
 
     def _meet(self) -> None:
@@ -188,7 +190,12 @@ class _Crossings:
             wait(self._shift(n_members, sent, received))
 
         shift()  # connects
-        return self._team.pace_of(shift, _SMALL_ROUNDS, _BATCHES, takes_part)
+        return self._short_pace_of(shift, takes_part)
+
+    def _short_pace_of(self, call: Callable[[], None], counts: bool = True) -> float:
+        """Seconds of a call that passes a few bytes; ``counts``: whether this process's time does."""
+        rounds = ceil(_BATCH_SECONDS / self._team.pace_of(call, 2, 1))
+        return self._team.pace_of(call, min(max(rounds, _LEAST_ROUNDS), _MOST_ROUNDS), _BATCHES, counts)
 
     def _exchange(self, n_members: int, size: int, way: int = _BOTH) -> Callable[[], None]:
         """A meeting, and then ``n_members`` members of each node send messages of ``size`` bytes to another one."""

@@ -80,7 +80,7 @@ class MemoryTimes:
     def measure(self) -> None:
         """Times everything once more.  Collective."""
         batches = (self._waiting, _WAITING_SECONDS), (self._alone, _ALONE_SECONDS)
-        self._found.append([[self._team.steady_pace_of(call, least) for call in calls] for calls, least in batches])
+        self._found.append([self._team.steady_paces_of(calls, least) for calls, least in batches])
 
     def memory(self) -> Memory:
         """The memory, by all times found.  Local."""

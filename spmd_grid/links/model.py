@@ -87,7 +87,8 @@ class LinkModel:
     bounds what all processes of a node send to other nodes together while they receive as much; ``bus_bandwidth`` what
     they copy from one another; None: no process slows another down.  ``one_way``, ``process_one_way``: by what factor
     the bytes of a node, and of one process, are faster that all go one way, where processors are the limit.
-    ``taper``: where the core of the network is narrower than all cables together, by what factor.
+    ``taper``: where the core of the network is narrower than all cables together, by what factor.  ``own_cores``:
+    whether each process has a core of its own; then small messages do not wait for one another.
 
     ``node_size`` consecutive processes share a node; else ``nodes`` lists the node of every process.  ``axes``
     overrides (latency, bandwidth) by number of a grid axis.  The slowest axis that a step crosses determines its pace.
@@ -122,6 +123,7 @@ class LinkModel:
     one_way: float = 1.0
     process_one_way: float = 1.0
     taper: float = 1.0
+    own_cores: bool = False
     nodes: tuple[int, ...] | None = None
     machine: Machine | None = field(default=None, compare=False, repr=False)
 
@@ -149,6 +151,7 @@ class LinkModel:
             one_way: float = ...,
             process_one_way: float = ...,
             taper: float = ...,
+            own_cores: bool = ...,
             nodes: Sequence[int] | None = ...,
             machine: Machine | None = ...,
         ) -> None: ...
@@ -160,6 +163,8 @@ class LinkModel:
                 continue
             if not _is_number(value) or value < least or (value == 0 and "bandwidth" in name):
                 raise ShardingError(f"links: {name} is {value!r}; it must be a number of {rule}")
+        if not isinstance(self.own_cores, bool):
+            raise ShardingError(f"links: own_cores is {self.own_cores!r}; it must be True or False")
         if (as_ints((self.node_size,)) or (0,))[0] < 1:
             raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
         object.__setattr__(self, "axes", _check_axes(self.axes))

@@ -63,7 +63,7 @@ class Team:
         self.most = max(map(len, members))
         self.least = min(map(len, members))
         self._turn = 0  # of the node's meetings so far
-        self._rounds: dict[Callable[[], object], int] = {}  # of a batch, by call, as `steady_pace_of` has found them
+        self._rounds: dict[Callable[[], object], int] = {}  # of a batch, by call, as `steady_paces_of` has found them
         self._memory = comm.process.arena.allocate(SEEN_BYTES + LINE_BYTES, zeroed=True)
         self.seen = self._memory_of_mates()
         self._roll: np.ndarray | None = None
@@ -74,10 +74,10 @@ class Team:
         """The memory of all members of the node; empty where any member cannot see that of all.  Collective."""
         arena, mine = self.comm.process.arena, self._memory
         offset = -1 if mine is None else arena.offset_of(mine.ctypes.data, mine.nbytes)
-        offsets = self._all(float(offset))
+        offsets = self._all([offset]).ravel()
         bases = [arena.base_of(self.comm.processes[mate]) for mate in self.mates]
         sees = self.most > 1 and offsets.min() >= 0 and None not in bases
-        if self.slowest(float(not sees)):
+        if not self._all([sees]).all():
             return []
         addresses = [
             base + int(offsets[mate]) for mate, base in zip(self.mates, bases, strict=True) if base is not None
@@ -99,14 +99,12 @@ class Team:
 
     # -- what all members learn, and how they time -------------------------------------------------------------------
 
-    def _all(self, value: float) -> np.ndarray:
-        received = np.empty(8 * self.comm.size, np.uint8)
-        self.comm.all_gather(np.array([value]).view(np.uint8), received, [8] * self.comm.size)
-        return received.view(np.float64)
-
-    def slowest(self, value: float) -> float:
-        """The largest value of any member.  Collective."""
-        return float(self._all(value).max())
+    def _all(self, values: Sequence[float]) -> np.ndarray:
+        """The values of all members, a row each.  Collective."""
+        sent = np.array(values, np.float64)
+        received = np.empty(self.comm.size * sent.nbytes, np.uint8)
+        self.comm.all_gather(sent.view(np.uint8), received, [sent.nbytes] * self.comm.size)
+        return received.view(np.float64).reshape(self.comm.size, -1)
 
     def pace_of(self, call: Callable[[], object], rounds: int, batches: int = _BATCHES, counts: bool = True) -> float:
         """Seconds of a collective call when it is made again and again: the median of several batches.
@@ -114,10 +112,10 @@ class Team:
         Members run ahead of one another by part of a call, so a single call says little.  ``counts``: whether this
         process's time counts, and not the others' alone.
         """
-        return self.paces_of([call], [rounds], batches, [counts])[0]
+        return self.paces_of([call], [rounds], batches, counts)[0]
 
     def paces_of(
-        self, calls: Sequence[Callable[[], object]], rounds: Sequence[int], batches: int, counts: Sequence[bool]
+        self, calls: Sequence[Callable[[], object]], rounds: Sequence[int], batches: int, counts: bool = True
     ) -> list[float]:
         """The paces of several calls whose batches take turns, so that a disturbance meets all of them.
 
@@ -133,20 +131,19 @@ class Team:
                 for _ in range(n):
                     call()
                 found.append((perf_counter() - began) / n)
-        return [
-            self.slowest(sorted(found)[(batches - 1) // 2] if each else 0.0)
-            for found, each in zip(means, counts, strict=True)
-        ]
+        medians = [sorted(found)[(batches - 1) // 2] if counts else 0.0 for found in means]
+        return list(map(float, self._all(medians).max(axis=0)))
 
-    def steady_pace_of(self, call: Callable[[], object], least: float) -> float:
-        """As `pace_of`, in one batch of about ``least`` seconds; of as many calls when asked again."""
-        rounds = self._rounds.get(call, 2)
-        pace = self.pace_of(call, rounds, 1)
-        while rounds * pace < least / 2:  # the first time, nodes that begin later than others count for much
-            rounds = ceil(least / pace)
-            pace = self.pace_of(call, rounds, 1)
-        self._rounds[call] = rounds
-        return pace
+    def steady_paces_of(self, calls: Sequence[Callable[[], object]], least: float) -> list[float]:
+        """As `paces_of`, in one batch of about ``least`` seconds each; of as many calls when asked again."""
+        found, left = {}, calls
+        while left:  # the first time, members that begin later than others count for much
+            rounds = [self._rounds.get(call, 2) for call in left]
+            found |= dict(zip(left, self.paces_of(left, rounds, 1), strict=True))
+            short = [call for call, n in zip(left, rounds, strict=True) if n * found[call] < least / 2]
+            self._rounds |= dict(zip(left, rounds)) | {call: ceil(least / found[call]) for call in short}
+            left = short
+        return [found[call] for call in calls]
 
     # -- meetings of a node's members -------------------------------------------------------------------------------
 

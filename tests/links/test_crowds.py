@@ -10,7 +10,9 @@ from support.links import free_links
 
 import spmd_grid as sg
 from spmd_grid.links import costs as costs_module
-from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of, operation_seconds
+from spmd_grid.links import crowds as crowds_module
+from spmd_grid.links.costs import agreement_seconds, operation_seconds
+from spmd_grid.links.crowds import Crowd, crowd_of
 from spmd_grid.links.model import LinkModel
 
 
@@ -71,6 +73,34 @@ def test_meetings(shape, node_size, seconds):
 
 
 @pytest.mark.parametrize(
+    "ranks, node_size, seconds",
+    [
+        (4, 2, 25 + 100 + 10),  # each member's own message, then what the others of the node have received
+        (6, 2, 25 + 100 + 10 + 1),  # to one member of each other node
+        (4, 1, 25 + 10 + 2),  # as without
+        (5, 2, 25 + 2 * 100 + 10),  # the last node has one: each carries for a pair of nodes
+        (10, 2, 25 + 2 * 100 + 10 + 1),  # too many
+    ],
+)
+def test_meetings_of_processes_with_a_core_each(ranks, node_size, seconds):
+    links = LinkModel(
+        node_size=node_size, call_seconds=1200, node_latency=100, network_latency=10, message_seconds=1, own_cores=True
+    )
+    grid = sg.Grid((ranks,))
+    assert agreement_seconds(links, crowd_of(grid, (0,), links)) == pytest.approx(seconds)
+    assert operation_seconds("all_gather", 8, grid, (0,), replace(links, node_bandwidth=1e99)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("own_cores, of_process", [(False, 2), (True, 1)])
+def test_bytes_of_small_arrays_that_a_process_sends(own_cores, of_process):
+    """Those of its node, or of itself alone; the cable carries those of the node."""
+    links, grid = free_links(network_bandwidth=1, own_cores=own_cores), sg.Grid((4,))
+    assert operation_seconds("all_gather", 2048, grid, (0,), links) == pytest.approx(of_process * 2048)
+    slower = replace(links, cable_bandwidth=0.1)
+    assert operation_seconds("all_gather", 2048, grid, (0,), slower) == pytest.approx(20 * 2048)
+
+
+@pytest.mark.parametrize(
     "source, target, seconds",
     [
         (([[0], [1]]), ([[0], []]), 3 / 48),  # rows stay on their nodes: the step waits as long
@@ -103,7 +133,7 @@ def test_small_arrays_travel_with_the_headers(dtype, crosses_once):
         ("all_gather", 1 << 14, 1),
         ("all_gather", 1 << 20, 4),  # each member carries 1 MiB, in rounds of 256 KiB
         ("broadcast", 1 << 24, 8),
-        ("reduce_scatter", 1 << 20, 8),  # eight chunks
+        ("reduce_scatter", 1 << 20, 32),  # eight chunks of the part of each member
         ("all_reduce", 1 << 20, 9),
         ("all_reduce", 1 << 24, 33),  # chunks of 256 KiB on each of two lanes
         ("shift", 1 << 20, 1),
@@ -168,9 +198,9 @@ def test_bytes_that_go_one_way_are_faster(name, nodes, into, out_of):
     links = free_links(cable_bandwidth=1, one_way=1.2)
     n, grid = 1 << 24, sg.Grid((2 * nodes,))
     found = operation_seconds(name, n * 2 * nodes if name == "scatter" else n, grid, (0,), links) / n
-    chunks = (
-        {"all_reduce": 2, "reduce_scatter": 1}.get(name, 0) * (nodes - 1) * (1 << 19) / 2 / n
-    )  # of 256 KiB, 2 lanes
+    halves = {"all_reduce": 2, "reduce_scatter": 1}.get(name, 0) * (nodes - 1)
+    part = n / (2 * nodes if name == "reduce_scatter" else 1)
+    chunks = halves * min(1 << 19, part / 8) / 2 / n  # of up to 256 KiB, 2 lanes
     members = 2 * nodes * (nodes - 1) / nodes / 2 if name in ("gather", "scatter", "all_gather") else 1
     assert found == pytest.approx((min(into, out_of) + abs(into - out_of) / 1.2) * members + chunks)
 
@@ -192,6 +222,7 @@ def test_a_plan_without_steps_copies():
     assert plan.run_steps == () and plan.run_seconds == pytest.approx(3 + 1)
 
 
-def test_examples_of_costs():
-    result = doctest.testmod(costs_module)
+@pytest.mark.parametrize("module", [costs_module, crowds_module], ids=["costs", "crowds"])
+def test_examples_of_costs(module):
+    result = doctest.testmod(module)
     assert result.attempted and not result.failed

@@ -77,6 +77,7 @@ def test_grids_that_the_map_does_not_cover():
         ({"alone_copies": [(4, 0)]}, "alone_copies is .*, all more than 0"),
         ({"run_copies": 1}, "run_copies is 1; it must list"),
         ({"alone_run_copies": [()]}, "alone_run_copies is .*; it must list"),
+        ({"own_cores": 1}, "own_cores is 1; it must be True or False"),
         ({"taper": 0.5}, "taper is 0.5; it must be a number of cables"),
     ],
     ids=str,

@@ -87,7 +87,7 @@ def test_models_are_kept(spmd, tmp_path):
         one, again = LinkModel.measure(grid, path), LinkModel.measure(grid, str(path))
         assert one == again == LinkModel.load(path) and one.machine == again.machine
         record = json.loads(path.read_text())
-        assert record["version"] == 7 and len(record["machine"]["hosts"]) == 2
+        assert record["version"] == 8 and len(record["machine"]["hosts"]) == 2
         assert [file.name for file in path.parent.iterdir()] == ["links.json"]
 
     spmd(3, body)
@@ -172,8 +172,8 @@ def test_saved_models_are_the_same(tmp_path, model):
     [
         ("", "holds no model of links"),
         ("[1]", "holds no model of links"),
-        ('{"format": "spmd_grid links", "version": 6}', "version 6; this package reads version 7"),
-        ('{"format": "spmd_grid links", "version": 7, "model": {}}', "has no model with the entries"),
+        ('{"format": "spmd_grid links", "version": 7}', "version 7; this package reads version 8"),
+        ('{"format": "spmd_grid links", "version": 8, "model": {}}', "has no model with the entries"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, words):

@@ -27,7 +27,7 @@ from math import inf, prod
 from typing import NamedTuple
 
 from spmd_grid.links.copies import copy_seconds, in_runs, near_seconds, run_seconds
-from spmd_grid.links.costs import Crowd, crowd_of
+from spmd_grid.links.crowds import Crowd, crowd_of
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import run_steps_of

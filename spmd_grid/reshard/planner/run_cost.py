@@ -14,14 +14,8 @@ import numpy as np
 from spmd_grid.grid.layout import Layout
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.links.copies import copy_seconds
-from spmd_grid.links.costs import (
-    Crowd,
-    agreement_seconds,
-    body_bytes,
-    carried_seconds,
-    crowd_of,
-    crowd_on,
-)
+from spmd_grid.links.costs import agreement_seconds, body_bytes, carried_seconds
+from spmd_grid.links.crowds import Crowd, crowd_of, crowd_on
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.components import MOST_SEARCHED, connected_processes, is_searched
 from spmd_grid.reshard.geometry.messages import Redistribution

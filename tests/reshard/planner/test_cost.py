@@ -13,7 +13,7 @@ from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.links.costs import crowd_of
+from spmd_grid.links.crowds import crowd_of
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner import cost as cost_module
