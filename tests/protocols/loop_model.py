@@ -112,7 +112,12 @@ class LoopMember(RelayMember):
         if way == RELAYED:
             return self._words(run, {at.RUN_RELAY: self._gather(1)[0]})
         sources = allocate(size)
-        fixed = {at.FETCH_STATE: self.state, at.FETCH_SOURCES: sources, at.FETCH_COPIES: size}
+        fixed = {
+            at.FETCH_STATE: self.state,
+            at.FETCH_SOURCES: sources,
+            at.FETCH_COPIES: size,
+            at.FETCH_READERS: self.all,
+        }
         rows, columns = table_of(self.recorder, [(0, i * WORD, WORD) for i in range(size)])
         self._words(rows, {i * columns + 2: i for i in range(size)})
         program = self._words(allocate(at.FETCH_WORDS), fixed | {at.FETCH_TABLE: rows, at.FETCH_COLUMNS: columns})
