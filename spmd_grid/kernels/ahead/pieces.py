@@ -41,7 +41,7 @@ __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
 _LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
 _LEAST_NAP, _MOST_NAP, _AWAKE = 100_000, 300_000, 3  # nanoseconds; the last pieces for which a member stays awake
-_TRIES_OF_NAP = 250  # a nap counts as so many tries
+_TRIES_OF_NAP = 250  # the number of tries that a nap counts as
 
 
 @inner
@@ -251,7 +251,7 @@ def _nap(program: int, pieces: int, number: int) -> bool:
     """Sleep for a while if this member only receives, and more is to come than its last pieces; whether it has."""
     is_early = load(pieces, ahead_at.STEP) + _AWAKE < load(pieces, ahead_at.STEPS)
     if load(pieces, ahead_at.NAP + 1) and is_early and load(program, ahead_at.ARRIVED) == number:
-        sleep_on(pieces, load(pieces, 0), pieces + 8 * ahead_at.NAP)  # nobody wakes it
+        sleep_on(pieces, load(pieces, 0), pieces + 8 * ahead_at.NAP)  # no process wakes it
         return True
     return False
 
