@@ -68,6 +68,9 @@ def check_all(shape):
             foreseen = name not in (("gather", "reduce") if posts else ("gather", "reduce", "shift"))
             if is_quick(grid) and foreseen and (posts or n > 1):
                 assert plan._quick._runs and (not posts or plan._quick_start._runs), name
+                with op.plan(grid, *described, [0], *args) as again:
+                    found = [again.run(x) for x in (arrays_of(me, shape) if has_array else [None] * ROUNDS)]
+                    assert again._quick._runs and same(found[-1], wanted), name
                 assert any(call.quick and call.quick._runs for key, call in grid.calls.items() if key[0] == name), name
 
 
