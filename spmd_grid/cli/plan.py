@@ -155,9 +155,8 @@ def _roles(plan: Plan, process: int) -> list[str]:
     """The devices that a process is before and after, with their cells, a line each."""
     roles = []
     for when, layout in (("before", plan.source), ("after", plan.target)):
-        device = layout.grid.device_of_process(process)
-        if device is not None:
-            coords = layout.grid.multi_index(device)
+        coords = layout.grid.coords_of_process(process)
+        if coords is not None:
             box = layout.local_box(coords).intersect(layout.domain_box)
             roles.append(f"  {when} {device_text(layout, process)} with {box if box.size else 'no cells'}")
     return roles
@@ -167,15 +166,15 @@ def _of_process(plan: Plan, process: int, limit: int) -> Iterator[str]:
     """The messages of one process in each step, line by line."""
     yield f"process {process}:"
     yield from _roles(plan, process)
-    device = plan.target.grid.device_of_process(process)
-    if device is not None:
-        yield f"  needs at most {bytes_text(plan.peak_bytes(plan.target.grid.multi_index(device)))}"
+    coords = plan.target.grid.coords_of_process(process)
+    if coords is not None:
+        yield f"  needs at most {bytes_text(plan.peak_bytes(coords))}"
     for n, (step, move) in enumerate(zip(plan.run_steps, plan.moves, strict=True), 1):
         yield step_title(n, step)
         size = move.itemsize
-        source, target = (layout.grid.device_of_process(process) for layout in (move.source, move.target))
-        received = [] if target is None else move.receives(move.target.grid.multi_index(target))
-        sent = [] if source is None else move.sends(move.source.grid.multi_index(source))
+        source, target = (layout.grid.coords_of_process(process) for layout in (move.source, move.target))
+        received = [] if target is None else move.receives(target)
+        sent = [] if source is None else move.sends(source)
         arrivals = [Message(piece.process, process, piece.box, piece.box.size * size) for piece in received]
         departures = [Message(process, piece.process, piece.box, piece.box.size * size) for piece in sent]
         for verb, messages in (("receives", arrivals), ("sends", departures)):

@@ -180,6 +180,15 @@ class Grid:
             return int(self._devices[process]) if 0 <= process < self.size else None
         return self._device_by_process.get(process)
 
+    def coords_of_process(self, process: int) -> MultiIndex | None:
+        """The coordinates of the device that ``process`` is, or None if it is not in this grid.  Local.
+
+        >>> Grid((2, 3)).coords_of_process(4), Grid((2, 3)).coords_of_process(6)
+        ((1, 1), None)
+        """
+        device = self.device_of_process(process)
+        return None if device is None else multi_index(device, self.shape)
+
     @cached_property
     def _devices(self) -> np.ndarray | None:
         """The device of each process of a large grid whose ranks are 0 to size - 1 in some order; else None."""

@@ -53,10 +53,9 @@ class ProcessGrid:
     )
 
     def __init__(self, grid: Grid, world: Communicator) -> None:
-        device = grid.device_of_process(world.rank)
         self.grid = grid
         self.rank = world.rank
-        self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
+        self.coords: MultiIndex | None = grid.coords_of_process(world.rank)
         self.calls: dict[tuple[object, ...], Any] = {}  # operations keep their prepared calls here
         self.known: list[object] = []  # and what compiled code knows of them
         self.functions: dict[tuple[Any, ...], Any] = {}  # functions of sharded arrays their courses

@@ -127,7 +127,7 @@ class PlanValue:
         (16, 48)
         """
         process = _process_at(self.target.grid, coords)
-        at = [(move, _coords_of(move.target.grid, process)) for move in self.moves]
+        at = [(move, move.target.grid.coords_of_process(process)) for move in self.moves]
         return sum(piece.box.size for move, c in at if c is not None for piece in move.receives(c)) * self.itemsize
 
     def bytes_sent(self, coords: MultiIndex) -> int:
@@ -136,7 +136,7 @@ class PlanValue:
         Local.  Raises DeviceError.
         """
         process = _process_at(self.source.grid, coords)
-        at = [(move, _coords_of(move.source.grid, process)) for move in self.moves]
+        at = [(move, move.source.grid.coords_of_process(process)) for move in self.moves]
         return sum(piece.box.size for move, c in at if c is not None for piece in move.sends(c)) * self.itemsize
 
     def peak_bytes(self, coords: MultiIndex) -> int:
@@ -152,11 +152,11 @@ class PlanValue:
             return arrays + max(self._chunk_bytes(move, process) for move in self.moves)
         cells = _local_cells(self.source, process)
         for step, move in zip(self.run_steps, self.moves, strict=True):
-            at = _coords_of(move.target.grid, process)
+            at = move.target.grid.coords_of_process(process)
             if at is not None:
                 cells += prod(move.target.local_shape(at)) * (1 + _combined_rows(move, at))
                 cells += sum(piece.box.size for piece in move.receives(at))
-            at = _coords_of(move.source.grid, process)
+            at = move.source.grid.coords_of_process(process)
             if at is not None and step.kind in NATIVE:
                 cells += _local_cells(move.source, process)  # one message for all
             elif at is not None:
@@ -167,7 +167,7 @@ class PlanValue:
 
     def _chunk_bytes(self, move: Redistribution, process: int) -> int:
         """Upper bound on the bytes of messages, and of contributions to be combined, that are under way at a time."""
-        source, target = _coords_of(move.source.grid, process), _coords_of(move.target.grid, process)
+        source, target = move.source.grid.coords_of_process(process), move.target.grid.coords_of_process(process)
         cells, boxes = held_at_once(move, source, target)
         return chunk_bytes(cells * self.itemsize, self.chunks, boxes * self.itemsize)
 
@@ -233,14 +233,9 @@ def _combined_rows(move: Redistribution, coords: MultiIndex) -> int:
 
 
 def _local_cells(layout: Layout, process: int) -> int:
-    coords = _coords_of(layout.grid, process)
+    coords = layout.grid.coords_of_process(process)
     return 0 if coords is None else prod(layout.local_shape(coords))
 
 
 def _process_at(grid: Grid, coords: MultiIndex) -> int:
     return grid.process(grid.linear_index(coords))
-
-
-def _coords_of(grid: Grid, process: int) -> MultiIndex | None:
-    device = grid.device_of_process(process)
-    return None if device is None else grid.multi_index(device)

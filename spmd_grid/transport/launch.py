@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport.communicator import Communicator
@@ -28,6 +28,8 @@ __all__ = [
     "run_spmd",
     "use_world",
 ]
+
+Result = TypeVar("Result")
 
 _here = threading.local()
 
@@ -99,13 +101,13 @@ def use_world(world: Communicator) -> Iterator[None]:
 
 
 def run_spmd(
-    fn: Callable[..., Any],
+    fn: Callable[..., Result],
     *args: Any,
     ranks: int,
     seed: int | None = None,
     check: bool | None = None,
     timeout: float | None = None,
-) -> list[Any]:
+) -> list[Result]:
     """Runs ``fn(*args)`` on simulated ranks, one thread each, and returns the results by rank.
 
     Local; needs no MPI.  Inside ``fn``, ``init_grid`` finds the simulated ranks, and each gets the same ``args``

@@ -70,11 +70,11 @@ def device_text(layout: Layout, process: int) -> str:
 
     Local.
     """
-    device = layout.grid.device_of_process(process)
-    if device is None:
+    coords = layout.grid.coords_of_process(process)
+    if coords is None:
         raise DeviceError(f"process {process} has no device on {layout.grid}")
-    coords = f"({','.join(map(str, multi_index(device, layout.grid.shape)))})"
-    return coords if layout.grid.ranks is None else f"{coords} = {process}"
+    text = f"({','.join(map(str, coords))})"
+    return text if layout.grid.ranks is None else f"{text} = {process}"
 
 
 def box_text(exchange: Redistribution, box: Box) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.hosts.events import Event, due_events
 from support.hosts.options import read_options
-from support.hosts.runs import CLUSTER, run_on_hosts
+from support.hosts.runs import CLUSTER, run_on_hosts, skip_without_hosts
 from support.jobs import clean_environment
 from support.patience import until
 
@@ -86,7 +86,7 @@ def _processes_with(text: str) -> list[str]:
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_stays_when_the_command_is_killed(tmp_path, kill):
-    run_on_hosts("-n", 2, "--", "true")  # skips where there can be no hosts
+    skip_without_hosts()
     mark = f"{tmp_path}/sleeper.py"
     Path(mark).write_text("import time; print('asleep', flush=True); time.sleep(1000)")
     command = [sys.executable, CLUSTER, "run", "-n", "2", "--", sys.executable, mark]
@@ -144,7 +144,7 @@ def test_ranks_of_nodes():
 
 def test_where_namespaces_are_not_permitted():
     """One line says why: `scripts/cluster` ends with it, tests are skipped with it."""
-    run_on_hosts("-n", 2, "--", "true")  # skips where there can be no hosts
+    skip_without_hosts()
     forbid = f"echo 0 > /proc/sys/user/max_net_namespaces && exec {sys.executable} {CLUSTER} check"
     found = subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", forbid], capture_output=True, text=True)
     assert (found.returncode, found.stdout) == (2, ""), found

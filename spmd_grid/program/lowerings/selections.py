@@ -21,7 +21,17 @@ from spmd_grid.program.partition.builder import Builder
 from spmd_grid.program.partition.steps import LocalOperand, LocalValue
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Put", "Select"]
+__all__ = ["Put", "Select", "cutter"]
+
+
+def cutter(selection: Selection, layout: Layout) -> Callable[[MultiIndex], Callable[..., Any]]:
+    """Make the function that gives each device, by its coordinates, what cuts the selected cells out of its block."""
+
+    def bind(coords: MultiIndex) -> Callable[..., Any]:
+        cells = selection.slices_in_local(layout, coords)
+        return lambda block: block[cells]
+
+    return bind
 
 
 @dataclass(frozen=True)
@@ -40,15 +50,9 @@ class Select:
         source = build.move(x, splits.sharding(operation.interface.operands[0]), "its blocks are sliced")
         sharding, shape = source.sharding, source.shape
         layout = Layout(sharding, shape)
-
-        def bind(coords: MultiIndex) -> Callable[..., Any]:
-            cells = selection.slices_in_local(layout, coords)
-            return lambda block: block[cells]
-
         held, kept = held_sharding(sharding, shape, selection), kept_sharding(sharding, shape, selection)
-        found = build.compute(
-            "select", bind, [source], selection.counts, x.dtype, held, value, ("select", selection, layout)
-        )
+        cut, site = cutter(selection, layout), ("select", selection, layout)
+        found = build.compute("select", cut, [source], selection.counts, x.dtype, held, value, site)
         found = build.move(found, kept, "cells next to the borders of blocks")
         key = selection.view_key()
         result = result_sharding(sharding, shape, selection)

@@ -21,7 +21,7 @@ from spmd_grid.compute.splits import block_starts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.grid.starts import linear_parts
-from spmd_grid.program.lowerings.selections import Select
+from spmd_grid.program.lowerings.selections import Select, cutter
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move
 from spmd_grid.program.passes.rewriting import Links, better, computes_of, in_order, moves_of
@@ -156,12 +156,9 @@ def _narrowed(slices: list[_Slice], halos: list[Halo]) -> _Slice | None:
     sharding = held_sharding(source.sharding, source.shape, selection)
     result = LocalValue(source.value, selection.counts, source.dtype, sharding)
 
-    def bind(coords: MultiIndex) -> Callable[..., Any]:
-        cells = selection.slices_in_local(layout, coords)
-        return lambda block: block[cells]
-
     key = "select", selection, layout
-    return _Slice(source, Compute("select", bind, (source,), (result,), operation, key), None, selection)
+    narrow = Compute("select", cutter(selection, layout), (source,), (result,), operation, key)
+    return _Slice(source, narrow, None, selection)
 
 
 def _reach(slices: list[_Slice], dim: int) -> Halo:

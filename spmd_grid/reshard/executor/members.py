@@ -12,16 +12,15 @@ __all__ = ["coords_of", "coords_of_process", "member_of"]
 
 def coords_of(layout: Layout, comm: Communicator) -> MultiIndex | None:
     """The coordinates of this process on a layout's grid; None where it has none.  Local."""
-    device = layout.grid.device_of_process(comm.processes[comm.rank])
-    return None if device is None else layout.grid.multi_index(device)
+    return layout.grid.coords_of_process(comm.processes[comm.rank])
 
 
 def coords_of_process(grid: Grid, process: int) -> MultiIndex:
     """The coordinates of a process that is on ``grid``.  Local."""
-    device = grid.device_of_process(process)
-    if device is None:
+    coords = grid.coords_of_process(process)
+    if coords is None:
         raise LookupError(f"process {process} is not on {grid!r}")
-    return grid.multi_index(device)
+    return coords
 
 
 def member_of(process: int, comm: Communicator) -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.typing import MultiIndex
 
 __all__ = ["MOST_SEARCHED", "connected_processes", "connected_within_node", "is_searched"]
 
@@ -31,6 +29,7 @@ def connected_processes(
     and share one are connected too, so that cells that both need there cross once.
 
     >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.layout import Layout
     >>> from spmd_grid.grid.sharding import Sharding
     >>> grid = Grid((2, 3))
     >>> rows = Redistribution(Layout(Sharding(grid, [[0], [1]]), (6, 6)), Layout(Sharding(grid, [[0], []]), (6, 6)))
@@ -62,6 +61,7 @@ def connected_within_node(
     Plans only.  None, the same for all of them, where it connects any that are on several nodes.
 
     >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.layout import Layout
     >>> from spmd_grid.grid.sharding import Sharding
     >>> grid = Grid((2, 3))
     >>> rows = Redistribution(Layout(Sharding(grid, [[0], [1]]), (6, 6)), Layout(Sharding(grid, [[0], []]), (6, 6)))
@@ -94,14 +94,9 @@ def _partners(moves: Sequence[Redistribution], process: int) -> set[int]:
     """The processes to which a process sends boxes, and from which it receives any."""
     found: set[int] = set()
     for move in moves:
-        before, after = _coords(move.source, process), _coords(move.target, process)
+        before, after = (layout.grid.coords_of_process(process) for layout in (move.source, move.target))
         if before is not None:
             found.update(partner for partner, _ in move.sends(before))
         if after is not None:
             found.update(partner for partner, _ in move.receives(after))
     return found
-
-
-def _coords(layout: Layout, process: int) -> MultiIndex | None:
-    device = layout.grid.device_of_process(process)
-    return None if device is None else layout.grid.multi_index(device)

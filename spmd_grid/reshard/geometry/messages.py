@@ -98,8 +98,7 @@ class Redistribution:
         """The source coordinates of the process at ``coords`` of the target's grid, if it has any."""
         if self.on_one_grid:
             return coords
-        device = self.source.grid.device_of_process(self.target.grid.process(self.target.grid.linear_index(coords)))
-        return None if device is None else self.source.grid.multi_index(device)
+        return self.source.grid.coords_of_process(self.target.grid.process(self.target.grid.linear_index(coords)))
 
     @cached_property
     def on_one_grid(self) -> bool:

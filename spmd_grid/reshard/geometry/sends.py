@@ -144,12 +144,8 @@ class _ReceiverSearch:
 
     def _holds_block(self, process: int) -> bool:
         """Whether a process holds the sender's block itself."""
-        grid = self.replicas.source
-        device = grid.device_of_process(process)
-        if device is None:
-            return False
-        coords = grid.multi_index(device)
-        return [coords[axis] for axis in self.replicas.loose] == self.own_block
+        coords = self.replicas.source.coords_of_process(process)
+        return coords is not None and [coords[axis] for axis in self.replicas.loose] == self.own_block
 
 
 def _solve(rule: ReplicaRule, axis: int, left: int, is_digit: bool, choices: range) -> range:

@@ -247,8 +247,8 @@ def _messages(move: Redistribution) -> tuple[int, int]:
             low, high = cut.interval([coords[axis] for axis in cut.axes])
             # Parts beside these reach in with their halos.
             count *= line.count(low - line.cut.high, high + line.cut.low) if low < high else 0
-        device = target.device_of_process(move.source.grid.process(move.source.grid.linear_index(coords)))
-        if device is not None and move.kept_box(target.multi_index(device)) is not None:
+        there = target.coords_of_process(move.source.grid.process(move.source.grid.linear_index(coords)))
+        if there is not None and move.kept_box(there) is not None:
             count -= 1
         most_sent = max(most_sent, -(-count // sharing))
     return most_received, most_sent

@@ -103,12 +103,12 @@ def _listed_traffic(move: Redistribution, links: LinkModel) -> NodeTraffic:
         wanted: dict[int, list[Piece]] = {}
         held = {}
         for process in members:
-            device, own = target.device_of_process(process), source.device_of_process(process)
-            pieces = [] if device is None else move.receives(target.multi_index(device))
+            there, here = target.coords_of_process(process), source.coords_of_process(process)
+            pieces = [] if there is None else move.receives(there)
             near[process] += sum(piece.box.size for piece in pieces if links.node_of(piece.process) == node)
             wanted[process] = [piece for piece in pieces if links.node_of(piece.process) != node]
-            if own is not None:
-                held[process] = move.source_box(source.multi_index(own))
+            if here is not None:
+                held[process] = move.source_box(here)
         found = pieces_to_node(wanted, held, move.itemsize)
         for each in (*found.shared, *found.here):
             near[each.taker] += each.box.size

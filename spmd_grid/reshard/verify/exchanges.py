@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 from spmd_grid.errors import PlanError
 from spmd_grid.grid.blocks import block_interval
-from spmd_grid.grid.box import Box, multi_index
-from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["check_exchange", "coords_on", "covers_once"]
+__all__ = ["check_exchange", "covers_once"]
 
 # On grids up to this size both ends of a message are compared; the other end lists at most this many messages.
 _MOST_COMPARED = 256
@@ -30,10 +29,10 @@ def check_exchange(moved: Redistribution, process: int) -> None:
     Plans only.  Every cell that it needs is written once, from a process that holds it; what it sends it holds, and the
     receiver needs.  On small grids both ends of some messages are compared.  Raises PlanError.
     """
-    coords = coords_on(moved.target.grid, process)
+    coords = moved.target.grid.coords_of_process(process)
     if coords is not None:
         _check_receives(moved, process, coords)
-    coords = coords_on(moved.source.grid, process)
+    coords = moved.source.grid.coords_of_process(process)
     if coords is not None:
         _check_sends(moved, process, coords)
 
@@ -44,7 +43,7 @@ def _check_receives(moved: Redistribution, process: int, coords: MultiIndex) -> 
     received, kept = moved.receives(coords), moved.kept_box(coords)
     writes = [*received, *([] if kept is None else [Piece(process, kept)])]
     for sender, box in writes:
-        at = coords_on(source, sender)
+        at = source.coords_of_process(sender)
         if at is None or box.is_empty or not held[at].contains(box):
             holds = "nothing" if at is None else held[at]
             raise PlanError(f"process {process} takes {box} from process {sender}, which has {holds}")
@@ -57,7 +56,7 @@ def _check_receives(moved: Redistribution, process: int, coords: MultiIndex) -> 
         raise PlanError(f"process {process} needs {needed}, every cell once; it gets {boxes or 'nothing'}")
     if source.size <= _MOST_COMPARED >= moved.target.grid.size:
         for sender in _ends(received):
-            at = coords_on(source, sender)
+            at = source.coords_of_process(sender)
             _compare(sender, process, [] if at is None else moved.sends(at), received)
 
 
@@ -66,7 +65,7 @@ def _check_sends(moved: Redistribution, process: int, coords: MultiIndex) -> Non
     target, needed = moved.target.grid, _needed_boxes(moved)
     sent = moved.sends(coords)
     for receiver, box in sent:
-        at = coords_on(target, receiver)
+        at = target.coords_of_process(receiver)
         if receiver == process or box.is_empty or not held.contains(box):
             raise PlanError(f"process {process} sends {box} to process {receiver}; it has {held}")
         if at is None or not needed[at].contains(box):
@@ -74,7 +73,7 @@ def _check_sends(moved: Redistribution, process: int, coords: MultiIndex) -> Non
             raise PlanError(f"process {process} sends {box} to process {receiver}, which needs {needs}")
     if moved.source.grid.size <= _MOST_COMPARED >= target.size:
         for receiver in _ends(sent):
-            at = coords_on(target, receiver)
+            at = target.coords_of_process(receiver)
             _compare(process, receiver, sent, [] if at is None else moved.receives(at))
 
 
@@ -123,12 +122,6 @@ def _covers_once(boxes: Sequence[Box], whole: Box, dim: int) -> bool:
 
 
 # -- what devices hold and need ----------------------------------------------------------------------------------------
-
-
-def coords_on(grid: Grid, process: int) -> MultiIndex | None:
-    """The coordinates of ``process`` on ``grid``; None where it is on none of its devices.  Local."""
-    device = grid.device_of_process(process)
-    return None if device is None else multi_index(device, grid.shape)
 
 
 class _Dimension(NamedTuple):

@@ -30,7 +30,7 @@ from spmd_grid.reshard.planner.steps import (
     SWAP,
     Step,
 )
-from spmd_grid.reshard.verify.exchanges import check_exchange, coords_on
+from spmd_grid.reshard.verify.exchanges import check_exchange
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["check_plan_steps", "check_step"]
@@ -97,7 +97,7 @@ def _processes(source: Grid, target: Grid, process: int | None) -> list[int]:
 
 def _check_nothing_to_do(source: Layout, target: Layout, process: int) -> None:
     """Check that the local array of the source is that of the target."""
-    ends = [coords_on(layout.grid, process) for layout in (source, target)]
+    ends = [layout.grid.coords_of_process(process) for layout in (source, target)]
     boxes = [None if coords is None else layout.local_box(coords) for layout, coords in zip((source, target), ends)]
     if boxes[0] != boxes[1] or _partial(source) != _partial(target) or target.sharding.halo_sizes:
         raise PlanError(f"a plan without steps from {source} to {target}; process {process} has something to do")
@@ -118,7 +118,7 @@ def check_step(step: Step, process: int, moved: Redistribution | None = None) ->
     """
     if step.kind != EXCHANGE:
         _check_form(step)
-    coords = coords_on(step.target.grid, process)
+    coords = step.target.grid.coords_of_process(process)
     if step.kind in _RESULTS and coords is not None:
         _check_result(step, coords)
     if moved is None and step.kind in _BOXES:

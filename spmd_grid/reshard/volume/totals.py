@@ -102,15 +102,14 @@ def _list(r: Redistribution, weigh: Sequence[Callable[[int], int]]) -> Found:
     overlap = 0
     points: tuple[Points, Points] = [], []
     for process in sorted({grid.process(device) for grid in few for device in range(grid.size)}):
-        devices = [grid.device_of_process(process) for grid in grids]
-        here, there = (None if n is None else grid.multi_index(n) for grid, n in zip(grids, devices))
+        here, there = (grid.coords_of_process(process) for grid in grids)
         kept = still = 0
         if here is not None:
             held = [cut.interval([here[axis] for axis in cut.axes]) for cut in r.source_cuts]
             serves = [cut.interval([here[axis] for axis in cut.axes]) for cut in r.served_cuts]
         if there is not None:
             needed = [cut.window([there[axis] for axis in cut.axes]) for cut in r.target_cuts]
-        if None not in devices:
+        if here is not None and there is not None:
             kept, still = common_cells(held, needed), common_cells(serves, needed)
             overlap += kept
         if here is not None:

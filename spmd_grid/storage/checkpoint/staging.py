@@ -43,9 +43,9 @@ def staged_bytes(
     """
     check_options(None, stage_bytes, block_bytes, "rename")
     if not isinstance(state, dict):
-        raise DTypeError(f"save: state is {type(state).__name__}; it must be a dict")
+        raise DTypeError(f"staged_bytes: state is {type(state).__name__}; it must be a dict")
     arrays: Arrays = {}
-    to_tree("save", state, arrays)
+    to_tree("staged_bytes", state, arrays)
     grids = [each.grid for each in arrays.values() if isinstance(each, ShardedArray)]
     first = grid or (grids[0] if grids else init_grid((-1,)))
     processes = processes_of(first.grid)

@@ -24,6 +24,7 @@ from spmd_grid.exchange.paths import DIRECT, chosen_path, path_for
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.storage.team import Team
+from spmd_grid.typing import MultiIndex
 
 __all__ = ["HeldCore", "kept_while_written", "own_core", "cores_of_all"]
 
@@ -54,7 +55,7 @@ def cores_of_all(own: HeldCore, layout: Layout, team: Team) -> list[HeldCore] | 
         return None
     cores = []
     for process, (start, *strides) in zip(team.processes, told.tolist(), strict=True):
-        coords = layout.grid.multi_index(cast(int, layout.grid.device_of_process(process)))
+        coords = cast(MultiIndex, layout.grid.coords_of_process(process))
         box, base = layout.core_box(coords), cast(int, arena.base_of(process))
         memory = kernels.bytes_at(base + start, _span(box.shape, strides, core.itemsize))
         cores.append((box, np.ndarray(box.shape, core.dtype, memory, 0, strides)))

@@ -142,8 +142,7 @@ def _own_and_shared(
     blocks: Blocks, region: Box, layout: Layout, process: int, spread: bool
 ) -> tuple[list[int], list[tuple[int, Box]]]:
     """The blocks that the process handles by itself, and those that no process does, with their cells in the region."""
-    coords = layout.grid.device_of_process(process)
-    me = None if coords is None else layout.grid.multi_index(coords)
+    me = layout.grid.coords_of_process(process)
     sharding, own, shared = layout.sharding, [], []
     axes = sharding.replicated_axes
     sizes = [layout.grid.shape[axis] for axis in axes]

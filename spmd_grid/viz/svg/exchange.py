@@ -130,8 +130,8 @@ class _ExchangeDrawing:
     def _kept_lines(self, left: float, right: float, ends: Sequence[dict[int, float]]) -> None:
         grid = self.exchange.target.grid
         for process in ends[0].keys() & ends[1].keys():
-            device = grid.device_of_process(process)
-            if device is not None and self.exchange.kept_box(grid.multi_index(device)) is not None:
+            coords = grid.coords_of_process(process)
+            if coords is not None and self.exchange.kept_box(coords) is not None:
                 curve = _curve(left + 3, ends[0][process], right - 3, ends[1][process])
                 self.page.path(curve, f"{process} keeps", class_="kept", stroke_dasharray="3 4")
                 if "kept" not in self.summary:

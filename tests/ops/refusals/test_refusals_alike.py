@@ -21,7 +21,7 @@ DEVICES = [
     ([0, 0], "must have 1"),
     ([], "must have 1"),
     (0, "list"),
-    (["a"], "integers"),
+    (["a"], "a list of"),
 ]  # fmt: skip
 
 ALIKE = [

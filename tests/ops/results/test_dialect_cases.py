@@ -51,7 +51,7 @@ REFUSALS = {
     "gather_axis_out_of_bounds": "gather_axis",
     "tensor_axis_out_of_bounds": "has dimensions 0 to 1",
     "split_axis_out_of_bounds": "has dimensions 0 to 1",
-    "device_index_wrong_size": "of length 2; it must have 1 coordinates",
+    "device_index_wrong_size": "of length 2; it must have 1 coordinate,",
     "device_coordinate_out_of_range": "go from 0 to 2, 3 is outside",
     "shift_axis_not_in_grid_axes": "is not among grid_axes",
     **DECLARED,

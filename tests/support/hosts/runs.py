@@ -14,7 +14,7 @@ from support.hosts.command import refusal
 from support.jobs import clean_environment, mpi_command
 from support.patience import run_in_time
 
-__all__ = ["CLUSTER", "Run", "run_on_hosts"]
+__all__ = ["CLUSTER", "Run", "run_on_hosts", "skip_without_hosts"]
 
 CLUSTER = Path(__file__).resolve().parents[3] / "scripts" / "cluster"
 
@@ -56,10 +56,15 @@ def _refusal() -> str:
     return refusal() or ("" if mpi_command() else f"hosts inside this machine need an mpiexec beside {sys.executable}")
 
 
-def run_on_hosts(*words: object, limit: float = 60.0, action: str = "run", **environment: str) -> Run:
-    """Runs `scripts/cluster run` (or exec) with these words; skips the test where there can be no hosts."""
+def skip_without_hosts() -> None:
+    """Skips the test where there can be no hosts, and says why."""
     if _refusal():
         pytest.skip(_refusal())
+
+
+def run_on_hosts(*words: object, limit: float = 60.0, action: str = "run", **environment: str) -> Run:
+    """Runs `scripts/cluster run` (or exec) with these words; skips the test where there can be no hosts."""
+    skip_without_hosts()
     # What ends with the job may need some time on a busy machine; where nothing is left, nothing is waited for.
     options = ["--leftovers", "--settle", "10", "--limit", str(8 * limit)]
     return Run([action, *options, *map(str, words)], limit, environment)

@@ -25,10 +25,9 @@ def facts_of(layout: Layout, comm: Communicator, dtype: np.dtype) -> list[Facts]
 
 def receives_of(move: Redistribution, process: int, comm: Communicator) -> Sequence[Receive]:
     """The boxes that a process gets, those that it has itself among them; peers are members of ``comm``.  Local."""
-    device = move.target.grid.device_of_process(process)
-    if device is None:
+    target = move.target.grid.coords_of_process(process)
+    if target is None:
         return ()
-    target = move.target.grid.multi_index(device)
     corner, kept, own = move.target.local_box(target).starts, move.kept_box(target), move.own_source(target)
     pieces = [(piece.process, piece.box) for piece in move.receives(target)]
     if kept is not None and own is not None:
@@ -48,5 +47,5 @@ def transfer_of(move: Redistribution, comm: Communicator, receives: Sequence[Rec
 
 
 def _shape_of(layout: Layout, process: int) -> Shape | None:
-    device = layout.grid.device_of_process(process)
-    return None if device is None else layout.local_shape(layout.grid.multi_index(device))
+    coords = layout.grid.coords_of_process(process)
+    return None if coords is None else layout.local_shape(coords)

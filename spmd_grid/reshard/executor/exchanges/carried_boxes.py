@@ -37,8 +37,8 @@ def carried_bytes(comm: Communicator) -> int:
 def stays_within(move: Redistribution, comm: Communicator) -> bool:
     """Whether all that members of ``comm`` need comes from members: the steps of a plan may connect fewer processes."""
     grid, members = move.target.grid, set(comm.processes)
-    devices = [device for process in comm.processes if (device := grid.device_of_process(process)) is not None]
-    return all(piece.process in members for device in devices for piece in move.receives(grid.multi_index(device)))
+    targets = [coords for process in comm.processes if (coords := grid.coords_of_process(process)) is not None]
+    return all(piece.process in members for coords in targets for piece in move.receives(coords))
 
 
 class CarriedBoxes:
@@ -80,10 +80,9 @@ class CarriedBoxes:
             move = Redistribution(source, plan.target, dtype.itemsize, move.node_size)
         if move.hidden is not None or not stays_within(move, comm):
             return None
-        devices = [source.grid.device_of_process(process) for process in comm.processes]
+        sources = [source.grid.coords_of_process(process) for process in comm.processes]
         facts = [
-            Facts(None, None) if device is None else Facts(source.local_shape(source.grid.multi_index(device)), dtype)
-            for device in devices
+            Facts(None, None) if coords is None else Facts(source.local_shape(coords), dtype) for coords in sources
         ]
         meeting = meeting_of(comm)
         if not isinstance(meeting, CrossingMeeting) or max(fact.nbytes for fact in facts) > most:

@@ -126,10 +126,12 @@ class NodeSharing:
             held: dict[int, Box] = {}
             for member in self._nodes.nodes[node]:
                 process = self._comm.processes[member]
-                if self._move.target.grid.device_of_process(process) is not None:
-                    pieces = self._move.receives(coords_of_process(self._move.target.grid, process))
+                there = self._move.target.grid.coords_of_process(process)
+                here = self._move.source.grid.coords_of_process(process)
+                if there is not None:
+                    pieces = self._move.receives(there)
                     wanted[process] = [piece for piece in pieces if self._node(piece.process) != node]
-                if self._move.source.grid.device_of_process(process) is not None:
-                    held[process] = self._move.source_box(coords_of_process(self._move.source.grid, process))
+                if here is not None:
+                    held[process] = self._move.source_box(here)
             found = self._known[node] = pieces_to_node(wanted, held, self._move.itemsize)
         return found
