@@ -136,7 +136,8 @@ class Team:
 
     def steady_paces_of(self, calls: Sequence[Callable[[], object]], least: float) -> list[float]:
         """As `paces_of`, in one batch of about ``least`` seconds each; of as many calls when asked again."""
-        found, left = {}, calls
+        found: dict[Callable[[], object], float] = {}
+        left = calls
         while left:  # the first time, members that begin later than others count for much
             rounds = [self._rounds.get(call, 2) for call in left]
             found |= dict(zip(left, self.paces_of(left, rounds, 1), strict=True))
