@@ -162,6 +162,23 @@ _NETWORK = Figures(
     },
 )
 
+_HALO_COLUMNS: list[Column[Any]] = [
+    _us("from Python", OURS),
+    _us("in a compiled loop", halo_report.IN_LOOP),
+    _us("without shared memory", halo_report.MESSAGE),
+    _us("best by hand", _best),
+    ratio("ratio", lambda row: row.over_best),
+    Column("in place", 0, _in_place),
+    Column("word", 0, _word),
+]
+_RESHARD_COLUMNS: list[Column[Any]] = [
+    time_of("ours", OURS),
+    time_of("bound plan", reshard_report.BOUND),
+    time_of("from plain arrays", reshard_report.NUMPY),
+    time_of("best by hand", _best),
+    ratio("best / ours", lambda row: row.over_best),
+]
+
 BENCHES: dict[str, Figures] = {
     "arrays": Figures(
         partial(arrays_report.RowFigures.from_dict, ArraysCase),
@@ -183,17 +200,7 @@ BENCHES: dict[str, Figures] = {
     "halo": Figures(
         partial(halo_report.RowFigures.from_dict, HaloCase),
         "block of each rank, cut",
-        _near_and_far(
-            [
-                _us("from Python", OURS),
-                _us("in a compiled loop", halo_report.IN_LOOP),
-                _us("without shared memory", halo_report.MESSAGE),
-                _us("best by hand", _best),
-                ratio("ratio", lambda row: row.over_best),
-                Column("in place", 0, _in_place),
-                Column("word", 0, _word),
-            ]
-        ),
+        _near_and_far(_HALO_COLUMNS),
         {
             "rows slower": phrases.rows_slower,
             "times": phrases.times,
@@ -207,15 +214,7 @@ BENCHES: dict[str, Figures] = {
         partial(reshard_report.RowFigures.from_dict, ReshardCase),
         "array, split dimensions",
         [
-            *_near_and_far(
-                [
-                    time_of("ours", OURS),
-                    time_of("bound plan", reshard_report.BOUND),
-                    time_of("from plain arrays", reshard_report.NUMPY),
-                    time_of("best by hand", _best),
-                    ratio("best / ours", lambda row: row.over_best),
-                ]
-            ),
+            *_near_and_far(_RESHARD_COLUMNS),
             *_either(
                 [
                     time_of("without shared memory", reshard_report.MESSAGE),

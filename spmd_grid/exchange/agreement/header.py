@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -26,6 +27,7 @@ __all__ = [
     "decode_facts",
     "encode",
     "fingerprint",
+    "given_results",
     "read_prefix",
 ]
 
@@ -67,6 +69,11 @@ class Facts:
     def fits_inline(self) -> bool:
         """Whether the array travels inside the frame, beside the header."""
         return self.nbytes <= INLINE_BYTES
+
+
+def given_results(facts: Sequence[Facts]) -> tuple[bool, ...]:
+    """Which members gave an array for the result: a new one takes longer to write to."""
+    return tuple(fact.out_shape is not None for fact in facts)
 
 
 def fingerprint(text: str) -> bytes:

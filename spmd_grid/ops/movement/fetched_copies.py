@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.header import Facts, given_results
 from spmd_grid.exchange.agreement.memory_meeting import MOST_COMPILED, MemoryMeeting
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
@@ -37,7 +37,7 @@ class FetchedCopies:
     def __init__(self, call: CollectiveCall, facts: Sequence[Facts], transfer: Transfer):
         self._call, self._facts, self._transfer = call, facts, transfer
         self._most = max(fact.nbytes for fact in facts)
-        self._key = call.fingerprint, self._most
+        self._key = call.fingerprint, self._most, given_results(facts)
         self._are_long: bool | None = None  # whether the runs of all members are
         self._suited: dict[bytes | None, bool] = {}
         self._programs: dict[Hashable, FetchProgram] = {}

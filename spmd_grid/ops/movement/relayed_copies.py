@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.header import Facts, given_results
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.relay import (
     AREA_ALIGNMENT,
@@ -52,7 +52,7 @@ class RelayedCopies:
         self._most = max(fact.nbytes for fact in facts)
         itemsize = max(self._itemsize(member) for member in range(len(facts)))
         self._fits = call.path is DIRECT and has_areas(call.comm.size, itemsize)
-        self._key = call.fingerprint, self._most
+        self._key = call.fingerprint, self._most, given_results(facts)
         self._programs: dict[tuple[Strides, Strides], RelayProgram] = {}
 
     def suits(self, readable: bool) -> bool:
