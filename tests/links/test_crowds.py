@@ -93,7 +93,7 @@ def test_meetings_of_processes_with_a_core_each(ranks, node_size, seconds):
 
 @pytest.mark.parametrize("own_cores, of_process", [(False, 2), (True, 1)])
 def test_bytes_of_small_arrays_that_a_process_sends(own_cores, of_process):
-    """Those of its node, or of itself alone; the cable carries those of the node."""
+    """A process sends the arrays of its node, or its own alone; the cable carries those of the node."""
     links, grid = free_links(network_bandwidth=1, own_cores=own_cores), sg.Grid((4,))
     assert operation_seconds("all_gather", 2048, grid, (0,), links) == pytest.approx(of_process * 2048)
     slower = replace(links, cable_bandwidth=0.1)
