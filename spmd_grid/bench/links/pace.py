@@ -1,4 +1,4 @@
-"""The pace of the machine while rows are measured: a plain exchange between ranks, and plain copies, by MPI and numpy.
+"""The pace of the machine while rows are measured: a plain exchange of ranks, plain copies, and a barrier of each node.
 
 Machines of which others have a part are now faster and now slower, by a fifth and more, for seconds or minutes.  What
 a model says holds for the pace at which it was measured: where the pace has changed, a model is measured anew, so that
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spmd_grid.bench.common.mpi import wait_asleep
+from spmd_grid.bench.common.mpi import mpi, wait_asleep
 from spmd_grid.links.model import LinkModel
 
 if TYPE_CHECKING:
@@ -27,10 +27,14 @@ _BATCHES, _BATCH_SECONDS, _NAP = 5, 0.012, 1e-4
 
 
 class Pace(NamedTuple):
-    """Seconds of an exchange of all ranks, and of copies, the median of some batches of the slowest rank."""
+    """Seconds of an exchange of all ranks, of copies, and of a barrier of each node, by MPI and numpy.
+
+    Of each the median of some batches of the slowest rank.
+    """
 
     exchange: float
     copies: float
+    barrier: float
 
     def change(self, other: Pace) -> float:
         """The larger factor, either way, between these and those of another moment."""
@@ -38,7 +42,7 @@ class Pace(NamedTuple):
 
 
 class PaceOf:
-    """The exchange and copies of all ranks of ``comm`` that tell the pace; ``n_bytes``: of a large array."""
+    """The exchange, copies and barriers of all ranks of ``comm`` that tell the pace; ``n_bytes``: of a large array."""
 
     def __init__(self, comm: Intracomm, n_bytes: int):
         self._comm = comm
@@ -55,8 +59,15 @@ class PaceOf:
         def copy() -> None:
             np.copyto(target, source)
 
+        node = comm.Split_type(mpi().COMM_TYPE_SHARED)
+
+        def meet() -> None:
+            request = node.Ibarrier()
+            while not request.Test():
+                os.sched_yield()
+
         self._calls: list[tuple[Callable[[], None], int]] = []
-        for call in (exchange, copy):
+        for call in (exchange, copy, meet):
             call()
             self._calls.append((call, max(1, round(_BATCH_SECONDS / self._median(call, 2)))))
 
