@@ -72,7 +72,7 @@ class Facts:
 
 
 def given_results(facts: Sequence[Facts]) -> tuple[bool, ...]:
-    """Which members gave an array for the result: a new one takes longer to write to."""
+    """Whether each member gave an array for the result: a new one takes longer to write to."""
     return tuple(fact.out_shape is not None for fact in facts)
 
 
