@@ -264,6 +264,18 @@ BENCHES: dict[str, Figures] = {
         },
         NearAndFar.of,
     ),
+    "halo_16": Figures(
+        partial(halo_report.RowFigures.from_dict, HaloCase),
+        "block of each rank, cut",
+        _HALO_COLUMNS,
+        {"rows slower": phrases.rows_slower, "rows disturbed": phrases.rows_disturbed},
+    ),
+    "reshard_16": Figures(
+        partial(reshard_report.RowFigures.from_dict, ReshardCase),
+        "array, split dimensions",
+        _RESHARD_COLUMNS,
+        {"rows slower": phrases.rows_slower, "rows disturbed": phrases.rows_disturbed},
+    ),
     "crowded": _RANKS_OF_A_NODE,
     "ops_16": _RANKS_OF_A_NODE,
     "ops_4": _RANKS_OF_A_NODE,

@@ -23,8 +23,6 @@ from spmd_grid.watch.trace.loops import Form
 
 __all__ = ["ChannelState"]
 
-_LARGE_BYTES = 1 << 16  # that a process stages
-
 
 class ChannelState:
     """The state of ``channel``: ``words``, at ``address``.
@@ -125,9 +123,7 @@ class ChannelState:
         state[at.STATUSES], state[at.FLAG] = wire.statuses, self.address + 8 * self._n_words
         state[at.ON_WAIT], state[at.ON_POST] = wire.on_wait, wire.on_post
         state[at.WENT_ON], state[at.CALLS_BACK] = kernels.address_of(wire.went_on), wire.calls_back
-        # Where all cores copy large arrays, neighbours come later than Python can be called and come back.
-        waits = at.LARGE_WAITS if wire.times_well and state[at.STAGING_BYTES] >= _LARGE_BYTES else 1
-        state[at.POLLS], state[at.YIELDS] = wire.polls, waits * wire.yields
+        state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
 
     def let_loops_in(
         self,
