@@ -129,7 +129,10 @@ class RelayMember(Member):
         from spmd_grid.ops.movement import relayed_copies as module
 
         dtype = np.dtype(np.int64)
-        facts = [SimpleNamespace(shape=shape, dtype=None if shape is None else dtype, nbytes=0) for shape in shapes]
+        facts = [
+            SimpleNamespace(shape=shape, dtype=None if shape is None else dtype, nbytes=0, out_shape=None)
+            for shape in shapes
+        ]
         transfer = SimpleNamespace(rank=self.rank, size=self.size, sends=sends, receives=receives, parts=parts)
         return _small(module.RelayedCopies, module, self._names(areas))(self._call, facts, transfer)
 

@@ -16,8 +16,6 @@ relay, or all have the system copy from there, as they have found out in Python'
 no others: where a member has posted neither an address nor a readable array, all relay.  So it is with runs of arrays
 that all can be read, where processors are far apart or words are slow.  A run that has ways and no fetch was made
 before it was known whether the system copies, for arrays that all can be read: it leaves others to Python.
-
-tests/protocols runs this source on a weak memory, as that of meetings.
 """
 
 from __future__ import annotations
