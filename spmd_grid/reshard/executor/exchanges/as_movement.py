@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.transfer.transfer import Receive, Transfer
+from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.executor.members import coords_of_process, member_of
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -43,7 +43,16 @@ def transfer_of(move: Redistribution, comm: Communicator, receives: Sequence[Rec
     """This member's part, in which each member fetches what it ``receives``.  Local."""
     me = comm.processes[comm.rank]
     ends = _shape_of(move.source, me), _shape_of(move.target, me)
-    return Transfer("pairwise", comm.rank, comm.size, *ends, (), tuple(receives), 0)
+    return Transfer("pairwise", comm.rank, comm.size, *ends, tuple(_sends_of(move, me, comm)), tuple(receives), 0)
+
+
+def _sends_of(move: Redistribution, process: int, comm: Communicator) -> list[Send]:
+    """The boxes of a process's array that others get.  Local."""
+    source = move.source.grid.coords_of_process(process)
+    if source is None:
+        return []
+    origin = move.source.local_box(source).starts
+    return [Send(member_of(peer, comm), box.relative_to(origin)) for peer, box in move.sends(source)]
 
 
 def _shape_of(layout: Layout, process: int) -> Shape | None:
