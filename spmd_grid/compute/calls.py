@@ -23,6 +23,8 @@ __all__ = ["call_alone", "call_composite", "call_rule", "key_of"]
 
 _MOST_KEPT = 1024
 # The numbers of arguments, and the names of others, with which composites were called without ``out``.
+# What rules raise: that there is no rule for a call, and what numpy would raise for an argument or an index.
+_OF_RULES = NotImplementedError, ValueError, IndexError
 _PLAIN_FORMS: set[tuple[Any, ...]] = set()
 _Position = tuple[Any, Any]  # the number or name of an argument and None, or None and the operand itself
 
@@ -73,7 +75,7 @@ def call_rule(
     bound = entry.bind(name, args, options)
     try:
         application = entry.call(*bound.args, **bound.kwargs)
-    except (NotImplementedError, ValueError, IndexError) as error:
+    except _OF_RULES as error:
         _raise_ours(name, error)
     out = _out_of(bound)
     if not isinstance(application, Application):  # the result, by other functions
@@ -108,7 +110,7 @@ def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict
             _PLAIN_FORMS.add(form)
     try:
         result = entry.call(*args, **options)
-    except (NotImplementedError, ValueError, IndexError) as error:
+    except _OF_RULES as error:
         _raise_ours(name, error)
     return result if out is None else _written(name, result, out)
 
