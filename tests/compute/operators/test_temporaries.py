@@ -121,7 +121,8 @@ def test_which_operators_write_to_an_operand(spmd, monkeypatch):
             run()
         return len(made[grid.rank]), len(set(made[grid.rank]))
 
-    assert all(n in (3 * WARM, 3 * (WARM - 1)) and sites == 3 for n, sites in spmd(2, body))  # the first finds the way
+    # Each of the three ways is found by the rank that comes first, or by both at once.
+    assert all(3 * (WARM - 1) <= n <= 3 * WARM and sites == 3 for n, sites in spmd(2, body))
 
 
 class _Holder:
