@@ -176,7 +176,7 @@ class Team:
                 Messages([], [], []), self.mates, self.mates, _NUMBER, lambda: int(state[at.CALLS]), None
             )
             state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)
-            state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
+            state[at.POLLS], state[at.YIELDS], state[at.YIELDS_AGAIN] = wire.polls, wire.yields, wire.yields_again
             if at.FUTEX and not self.comm.times_well:
                 state[at.POLLS], state[at.YIELDS], state[at.SLEEPS] = 0, _YIELDS, kernels.address_of(self._pause)
         return self._roll

@@ -87,7 +87,7 @@ class Wire:
     def __init__(self) -> None:
         self.start = self.test = self.on_wait = self.statuses = 0
         self.requests: list[tuple[int, int]] = [(0, 0)] * 3
-        self.polls, self.yields = 1, 0
+        self.polls, self.yields, self.yields_again = 1, 0, 0
         self.error: BaseException | None = None
         self.activity: Activity | None = None  # its purpose, for reports
         self.find_activity: Callable[[], Activity | None] | None = None  # the same, where it varies

@@ -83,7 +83,7 @@ class AheadLines:
         state[at.MEMBERS], state[at.MEMBER] = len(blocks), self.near.index(comm.rank)
         state[at.LINE_BYTES], state[ahead_at.BLOCKS :] = _LINE_BYTES, [blocks[member] for member in self.near]
         state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)
-        for word in (at.POLLS, at.YIELDS, at.SLEEPS):
+        for word in (at.POLLS, at.YIELDS, at.YIELDS_AGAIN, at.SLEEPS):
             state[word] = meeting.state[word]
         state[ahead_at.TESTS] = YIELDS_BETWEEN_NODES
         state[ahead_at.SEGMENT], state[ahead_at.SEGMENT_BYTES] = (

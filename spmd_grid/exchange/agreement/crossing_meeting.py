@@ -121,7 +121,7 @@ class CrossingMeeting(LineMeeting):
         self.state[at.SPANS] = 1
         self._kept: list[np.ndarray] = []
         if comm.times_well:
-            self.state[at.YIELDS] = YIELDS_BETWEEN_NODES
+            self.state[at.YIELDS] = self.state[at.YIELDS_AGAIN] = YIELDS_BETWEEN_NODES
         else:
             self.sleep_after(_POLLS, 0)
             near.sleep_after(_POLLS, 0)

@@ -66,7 +66,8 @@ class NodeMeeting(Meeting):
         state[at.LINE_BYTES] = MEETING_LINE_BYTES
         state[at.BLOCKS :] = addresses
         state[at.BLOCK_OFFSET] = self._arena.offset_of(kernels.address_of(block), block.nbytes)
-        state[at.POLLS], state[at.YIELDS], state[at.ON_WAIT] = wire.polls, wire.yields, wire.on_wait
+        state[at.POLLS], state[at.YIELDS], state[at.YIELDS_AGAIN] = wire.polls, wire.yields, wire.yields_again
+        state[at.ON_WAIT] = wire.on_wait
         state[at.WENT_ON], state[at.ON_POST] = kernels.address_of(wire.went_on), wire.on_post
         self._headers = np.zeros((2, len(members) * HEADER_BYTES), np.uint8)
         self._locations = np.zeros((2, len(members) * LOCATION_BYTES), np.uint8)

@@ -123,7 +123,7 @@ class ChannelState:
         state[at.STATUSES], state[at.FLAG] = wire.statuses, self.address + 8 * self._n_words
         state[at.ON_WAIT], state[at.ON_POST] = wire.on_wait, wire.on_post
         state[at.WENT_ON], state[at.CALLS_BACK] = kernels.address_of(wire.went_on), wire.calls_back
-        state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
+        state[at.POLLS], state[at.YIELDS], state[at.YIELDS_AGAIN] = wire.polls, wire.yields, wire.yields_again
 
     def let_loops_in(
         self,

@@ -66,7 +66,7 @@ def _sleep(state: int, carrier: int, address: int, value: int) -> None:
 
 
 @inner
-def wait_a_while(state: int, address: int, value: int) -> bool:
+def _wait_a_while(state: int, address: int, value: int, yields: int) -> bool:
     """Wait some time for the word at ``address`` to be at least ``value``; whether it is."""
     carrier = load(state, at.CARRIER)
     for _ in range(load(state, at.POLLS)):
@@ -75,7 +75,7 @@ def wait_a_while(state: int, address: int, value: int) -> bool:
         if carrier:
             carry(state, carrier)
         pause()
-    for _ in range(load(state, at.YIELDS)):
+    for _ in range(yields):
         if load_acquire(address) >= value:
             return True
         if carrier:
@@ -90,9 +90,17 @@ def wait_a_while(state: int, address: int, value: int) -> bool:
 
 
 @inner
+def wait_a_while(state: int, address: int, value: int) -> bool:
+    """Wait some time for the word at ``address`` to be at least ``value``; whether it is."""
+    return _wait_a_while(state, address, value, load(state, at.YIELDS))
+
+
+@inner
 def wait_for(state: int, address: int, value: int, member: int) -> int:
     """Wait until the word at ``address`` is at least ``value``; FINE, or ENDED if the wait was given up."""
-    while not wait_a_while(state, address, value):
+    yields = load(state, at.YIELDS)
+    while not _wait_a_while(state, address, value, yields):
+        yields = load(state, at.YIELDS_AGAIN)
         if load(state, at.CARRIER) and load(load(state, at.CARRIER), at.FAILED):
             return at.ENDED
         if not look_around(state, address, value, member):
@@ -126,16 +134,18 @@ def test_all(state: int, requests: int, count: int) -> int:
 @inner
 def wait_for_messages(state: int, requests: int, count: int, outgoing: int) -> int:
     """Wait until all requests are complete; FINE, or ENDED on failure and if the wait was given up."""
+    yields = load(state, at.YIELDS)
     while True:
         for _ in range(load(state, at.POLLS)):
             done = test_all(state, requests, count)
             if done != 0:
                 return at.FINE if done > 0 else at.ENDED
-        for _ in range(load(state, at.YIELDS)):
+        for _ in range(yields):
             done = test_all(state, requests, count)
             if done != 0:
                 return at.FINE if done > 0 else at.ENDED
             give_way()
+        yields = load(state, at.YIELDS_AGAIN)
         if not look_around(state, 0, requests, outgoing):
             return at.ENDED
 

@@ -113,6 +113,7 @@ class MpiWire(Wire):
         self.polls, self.yields = (_POLLS, _YIELDS) if nap is None else (_POLITE_POLLS, _POLITE_YIELDS)
         if nap is None and any(requests):
             self.yields = YIELDS_BETWEEN_NODES
+        self.yields_again = self.yields if nap is None else 0
 
     def watch(
         self,
