@@ -134,12 +134,13 @@ def test_folds_read_what_is_kept():
     assert found == pytest.approx((1 + 1 + 1 / 2) / 10, rel=0.01)
 
 
-def test_cells_between_those_of_a_box_are_touched():
-    """A fourth of the columns is cut out of 4 MiB: with its result, 5 MiB are touched, and a fourth of the rows, 2."""
+def test_the_lines_of_boxes_are_touched():
+    """A fourth of 8 MiB is cut out: 4 MiB are touched with the result, and a line more for each run of columns."""
     columns, rows = (
-        step_seconds(sg.Sharding(GRID, [[], []]), sg.Sharding(GRID, to), 724) for to in ([[], [0, 1]], [[0, 1]])
+        step_seconds(sg.Sharding(GRID, [[], []]), sg.Sharding(GRID, to), 1024) for to in ([[], [0, 1]], [[0, 1]])
     )
-    assert rows == pytest.approx(0.1, rel=0.01) and columns == pytest.approx(1.4 / 5, rel=0.01)
+    assert rows == pytest.approx(0.2, rel=0.01)
+    assert columns == pytest.approx(2 * (0.4 + 1 / 16) / (4 + 1 / 16), rel=0.01)
 
 
 def step_seconds(source, target, side):

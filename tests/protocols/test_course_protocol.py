@@ -88,7 +88,7 @@ def test_pokes_read_and_write_nothing_that_others_use():
 
 
 @pytest.mark.parametrize("sleeps", [0, 72])
-@pytest.mark.parametrize("look", range(3))
+@pytest.mark.parametrize("look", range(6))
 def test_a_wait_ends_with_an_acquire_load(look, sleeps):
     """Wherever in ``wait_for`` the word is seen: in the models, that function is one step."""
     from spmd_grid.kernels.protocol import slots, waits
@@ -97,7 +97,7 @@ def test_a_wait_ends_with_an_acquire_load(look, sleeps):
 
     def load(address, slot=0):
         assert address == state, "a word that others write is loaded by a plain load"
-        return {slots.POLLS: 1, slots.YIELDS: 1, slots.CARRIER: 0, slots.SLEEPS: sleeps}[slot]
+        return {slots.POLLS: 1, slots.YIELDS: 1, slots.YIELDS_AGAIN: 0, slots.CARRIER: 0, slots.SLEEPS: sleeps}[slot]
 
     def load_acquire(address):
         assert address == word
@@ -107,8 +107,10 @@ def test_a_wait_ends_with_an_acquire_load(look, sleeps):
     def sleep_until(address, value, longest):
         assert (address, value, longest) == (word, 5, sleeps), "it would sleep past the store"
 
-    words = {"load": load, "load_acquire": load_acquire, "pause": lambda: None, "give_way": lambda: None}
-    words |= {"sleep_until": sleep_until}
+    given = []
+    words = {"load": load, "load_acquire": load_acquire, "pause": lambda: None, "give_way": lambda: given.append(look)}
+    words |= {"sleep_until": sleep_until, "look_around": lambda *_: True}
     wait_for = reread(waits, words)["wait_for"]
     assert wait_for(state, word, 5, 0) == slots.FINE
     assert len(looks) == look + 1
+    assert len(given) == (look > 1), "it gives way again in further turns"

@@ -28,7 +28,7 @@ _SMALL_BYTES, _LEAST_BYTES, _MOST_BYTES = 4096, 1 << 18, 1 << 23
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
 _BATCH_SECONDS, _TRIAL_SECONDS, _ROW_SECONDS = 0.02, 0.01, 0.8
 _NAP = 1e-4  # seconds
-_TURNS, _MOST_MODELS = 3, 12  # of measurements after the first, the last two of disturbed rows alone
+_TURNS, _MOST_MODELS = 6, 40  # of measurements after the first, all but one of disturbed rows alone
 
 
 class _Sleepers:
@@ -53,7 +53,7 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
     """Measure and print the rows of ``cases``; rows of other ``links_name`` in the JSON file stay.
 
     Collective over all MPI processes.  All rows are measured twice, the second time after all others, and those during
-    which the machine's pace changed up to twice more; the model is measured anew where it has (`bench/links/pace.py`).
+    which the machine's pace changed up to five times more; the model is measured anew where it has (`bench/links/pace.py`).
     """
     grid = init_grid((-1,))
     session = Session()

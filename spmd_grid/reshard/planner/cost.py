@@ -32,7 +32,7 @@ from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.node_traffic import NodeTraffic, crosses_once, is_listed, node_traffic, probes
-from spmd_grid.reshard.planner.node_work import runs_of, seconds_within_node, span_of
+from spmd_grid.reshard.planner.node_work import runs_of, seconds_within_node, touched_bytes
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
@@ -105,11 +105,11 @@ def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel, bes
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
     first = (0,) * step.target.grid.ndim
     box, own = move.kept_box(first), move.own_source(first)
-    runs, spanned = 0, target
+    runs, read = 0, target
     if box is not None and own is not None:
         runs = runs_of(box, move.source_box(own), move.target_box(first))
-        spanned = span_of([box], move.source_box(own)) * itemsize
-    touched = spanned + target + beside
+        read = touched_bytes([box], move.source_box(own), itemsize)
+    touched = read + target + beside
     seconds = copy_seconds(links, target, touched, alone=True)
     return seconds + run_seconds(links, in_runs(runs, target), touched, alone=True)
 

@@ -8,8 +8,7 @@ cells that it has just packed are in its core's cache.  Where some only pack and
 for the other in every step but the first; else both have something to do meanwhile.  Those of small grids are listed;
 of others, the most of any process is taken for the same one.
 
-A run touches of each array all that lies between the first and the last cell of its boxes: where only parts of its rows
-are copied, the caches hold no more of them than if the rows were copied whole.  It touches the ring besides.
+A run touches the lines of its arrays in which cells of its boxes lie, and the ring besides.
 
 Processes of a node may differ in what they do.  Where they share cores or the bus, one is faster while others rest: it
 takes as long as all of them would if the work were divided, or as its own part takes it alone, whichever is longer.
@@ -27,10 +26,11 @@ from spmd_grid.links.model import LinkModel
 from spmd_grid.links.sizes import MOST_RELAYED_BOX, RELAY_RING_BYTES, RELAY_SLOT_BYTES
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 
-__all__ = ["runs_of", "seconds_within_node", "span_of"]
+__all__ = ["runs_of", "seconds_within_node", "touched_bytes"]
 
 _LISTED = 64  # devices of a grid
 _PACKED_FROM = 1 << 14  # bytes of boxes
+_LINE = 64  # bytes of memory that come into a cache together
 
 
 class _Work(NamedTuple):
@@ -65,21 +65,24 @@ def runs_of(box: Box, *arrays: Box) -> int:
     return box.size // max(run, 1)
 
 
-def span_of(boxes: Sequence[Box], array: Box) -> int:
-    """The cells from the first to the last one of ``boxes``, parts of ``array``, as they lie there.  Plans only.
+def touched_bytes(boxes: Sequence[Box], array: Box, itemsize: int) -> int:
+    """The bytes of the lines in which cells of ``boxes`` lie, parts of ``array``.  Plans only.
 
-    >>> whole, part = Box((0, 0), (4, 5)), Box((1, 1), (3, 3))
-    >>> span_of([part], whole), span_of([part, Box((0, 0), (1, 5))], whole), span_of([part], part), span_of([], whole)
-    (7, 13, 4, 0)
+    Each run of memory begins and ends in a line of its own, but all lie between the first cell and the last one.
+
+    >>> whole, rows, columns = Box((0, 0), (64, 64)), Box((0, 0), (32, 64)), Box((0, 0), (64, 32))
+    >>> [touched_bytes([box], whole, 8) for box in (rows, columns, Box((0, 0), (64, 1)))], touched_bytes([], whole, 8)
+    ([16384, 20480, 4608], 0)
     """
-    firsts, lasts = [], []
+    firsts, lasts, lines = [], [], 0
     for box in boxes:
+        lines += box.size * itemsize + runs_of(box, array) * _LINE
         first = last = 0
         for start, stop, origin, extent in zip(box.starts, box.stops, array.starts, array.shape, strict=True):
             first, last = first * extent + start - origin, last * extent + stop - 1 - origin
         firsts.append(first)
         lasts.append(last)
-    return max(lasts) + 1 - min(firsts) if boxes else 0
+    return min(lines, (max(lasts) + 1 - min(firsts)) * itemsize) if boxes else 0
 
 
 def seconds_within_node(
@@ -140,10 +143,9 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
             runs[process] += cut(box, held[process], into)
         received[process] = sum(piece.box.size for piece in pieces)
         runs[process] += sum([cut(piece.box, into) for piece in pieces])
-        result = into.size // (
-            1 if move.hidden is None else max(1, into.shape[0])
-        )  # of contributions, which are folded
-        touched[process] += min(result, span_of([piece.box for piece in pieces] + ([] if box is None else [box]), into))
+        folded = 1 if move.hidden is None else max(1, into.shape[0])  # the number of contributions to each cell
+        boxes = [piece.box for piece in pieces] + ([] if box is None else [box])
+        touched[process] += min(into.size * size // folded, touched_bytes(boxes, into, size))
         taken += pieces
     for piece in taken:
         sent[piece.process] += piece.box.size
@@ -152,7 +154,7 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
         if piece.process in kept:
             again[piece.process] += kept[piece.process].intersect(piece.box).size
     for process, boxes in given.items():
-        touched[process] += span_of(boxes, held[process])
+        touched[process] += touched_bytes(boxes, held[process], size)
     largest = max([piece.box.size for piece in taken], default=0) * size
     packs, folds = _is_packed(largest), move.hidden is not None
     in_ring = folds and any(runs_of(box, held[p]) > 1 for p, box in kept.items())
@@ -163,7 +165,7 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
         twice = own if folds else min(own, again[p]) * packs
         copied = (own - twice / 2 + packed) * size
         idle = (sent[p] > 0) != (received[p] > 0)
-        moved = copied, packed * size, received[p] * size, touched[p] * size
+        moved = copied, packed * size, received[p] * size, touched[p]
         works.append(_Work(links.node_of(p), *moved, idle, runs[p]))
     return works, largest
 
