@@ -53,7 +53,8 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
     """Measure and print the rows of ``cases``; rows of other ``links_name`` in the JSON file stay.
 
     Collective over all MPI processes.  All rows are measured twice, the second time after all others, and those during
-    which the machine's pace changed up to five times more; the model is measured anew where it has (`bench/links/pace.py`).
+    which the machine's pace changed up to five times more; the model is measured anew where it has
+    (`bench/links/pace.py`).
     """
     grid = init_grid((-1,))
     session = Session()
