@@ -134,18 +134,16 @@ def test_all(state: int, requests: int, count: int) -> int:
 @inner
 def wait_for_messages(state: int, requests: int, count: int, outgoing: int) -> int:
     """Wait until all requests are complete; FINE, or ENDED on failure and if the wait was given up."""
-    yields = load(state, at.YIELDS)
     while True:
         for _ in range(load(state, at.POLLS)):
             done = test_all(state, requests, count)
             if done != 0:
                 return at.FINE if done > 0 else at.ENDED
-        for _ in range(yields):
+        for _ in range(load(state, at.YIELDS)):
             done = test_all(state, requests, count)
             if done != 0:
                 return at.FINE if done > 0 else at.ENDED
             give_way()
-        yields = load(state, at.YIELDS_AGAIN)
         if not look_around(state, 0, requests, outgoing):
             return at.ENDED
 

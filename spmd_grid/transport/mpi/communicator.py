@@ -7,6 +7,7 @@ with more ranks than cores, waiting ranks sleep between polls, so that they do n
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ __all__ = ["MpiCommunicator"]
 # Polls before a wait also makes other progress (and, with more ranks than cores, sleeps).
 _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
+_YIELDS = 200  # between naps, in waits for another node: a message of MiBs needs its receiver many times
 # A tag of no message: MPI libraries look for one thoroughly, and make progress meanwhile.
 _NEVER_SENT = tag_of("none")
 # A polite rank sleeps for a part of its waiting time so far, so it oversleeps by at most that part.  Large messages
@@ -293,7 +295,17 @@ class MpiCommunicator(Group):
             if lifeline is not None:
                 lifeline.listen()
             if self._polite:
+                if not self.shares_memory and self._gives_way(test):
+                    return
                 _nap(time.perf_counter() - began)
+
+    def _gives_way(self, test: Callable[[], bool]) -> bool:
+        """Gives way to other processes of the core, time and again; whether what ``test`` looks for has come."""
+        for _ in range(_YIELDS):
+            os.sched_yield()  # `time.sleep(0)` sleeps
+            if test():
+                return True
+        return False
 
     # -- collectives that move bytes -------------------------------------------------------------------------
 
