@@ -37,7 +37,9 @@ __all__ = ["MpiCommunicator"]
 # Polls before a wait also makes other progress (and, with more ranks than cores, sleeps).
 _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
-_YIELDS = 200  # between naps, in waits for another node: a message of MiBs needs its receiver many times
+# Between naps, in waits for another node: a message of MiBs needs its receiver many times.  If that took as long as a
+# nap, others of its core have had it, such as the network, and it needs no nap.
+_YIELDS = 4
 # A tag of no message: MPI libraries look for one thoroughly, and make progress meanwhile.
 _NEVER_SENT = tag_of("none")
 # A polite rank sleeps for a part of its waiting time so far, so it oversleeps by at most that part.  Large messages
@@ -295,17 +297,13 @@ class MpiCommunicator(Group):
             if lifeline is not None:
                 lifeline.listen()
             if self._polite:
-                if not self.shares_memory and self._gives_way(test):
-                    return
-                _nap(time.perf_counter() - began)
-
-    def _gives_way(self, test: Callable[[], bool]) -> bool:
-        """Gives way to other processes of the core, time and again; whether what ``test`` looks for has come."""
-        for _ in range(_YIELDS):
-            os.sched_yield()  # `time.sleep(0)` sleeps
-            if test():
-                return True
-        return False
+                now = time.perf_counter()
+                if not self.shares_memory:
+                    for _ in range(_YIELDS):
+                        os.sched_yield()  # `time.sleep(0)` sleeps
+                        if test():
+                            return
+                _nap(now - began, time.perf_counter() - now)
 
     # -- collectives that move bytes -------------------------------------------------------------------------
 
@@ -342,7 +340,11 @@ class MpiCommunicator(Group):
         abort()
 
 
-def _nap(waited: float) -> None:
-    """Sleeps for a part of the seconds waited so far, so that processes that compute can run."""
-    nap = max(min(_LONGEST_NAP, waited * _NAP_PER_WAIT), waited * _NAP_PER_LONG_WAIT)
-    time.sleep(min(_LONGEST_OF_ALL, nap))
+def _nap(waited: float, gave_way: float = 0.0) -> None:
+    """Sleeps for a part of the seconds waited so far, so that processes that compute can run.
+
+    Not where the process ``gave_way`` to others for as long just now, and they took the core.
+    """
+    nap = min(_LONGEST_OF_ALL, max(min(_LONGEST_NAP, waited * _NAP_PER_WAIT), waited * _NAP_PER_LONG_WAIT))
+    if gave_way < nap:
+        time.sleep(nap)
