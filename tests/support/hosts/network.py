@@ -60,7 +60,7 @@ class Relay:
             raise ClusterError("--latency needs a kernel with netem, or a C compiler (cc) and /dev/net/tun")
         program = STATE / "relay"
         source = Path(__file__).with_name("relay.c")
-        do(f"{compiler} -O2 -o {program} {source}")
+        do(f"{compiler} -O2 -pthread -o {program} {source}")
         ends = []
         for host in hosts:
             end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
@@ -70,12 +70,10 @@ class Relay:
             do(f"ip link set tap{host.number} netns {host.pid} name eth0")
             _address(host)
             ends.append(end)
-        # It takes much of a core where ranks have all of them: on another node's core each time, times would differ.
-        core = hosts[-1].cores[-1]
+        words = [str(each) for host, end in zip(hosts, ends) for each in (end, host.cores[-1])]
         self._process = subprocess.Popen(
-            [program, str(round(latency * 1e9)), str(round(rate)), *map(str, ends)],
-            stdin=subprocess.PIPE, pass_fds=ends, preexec_fn=lambda: os.sched_setaffinity(0, [core]),
-        )  # fmt: skip
+            [program, str(round(latency * 1e9)), str(round(rate)), *words], stdin=subprocess.PIPE, pass_fds=ends
+        )
 
     def set_link(self, host: Host, is_up: bool) -> None:
         self._process.stdin.write(f"{host.number} {int(is_up)}\n".encode())

@@ -1,17 +1,24 @@
 /* Passes Ethernet frames between hosts, each at one end of a cable with a latency and a rate.
 
-     relay LATENCY_NS BYTES_PER_SECOND TAP...
+     relay LATENCY_NS BYTES_PER_SECOND (TAP CORE)...
 
-   TAP: a descriptor for each host, whose hardware address ends in its number.  "1 0\n" on the input takes the cable of
-   host 1 out, "1 1\n" puts it back; at the end of the input the relay ends.  A frame occupies the cable of its sender,
-   then that of its receiver, while its bytes pass at the rate; it begins to arrive when the latency has passed. */
+   TAP: a descriptor for each host, whose hardware address ends in its number; CORE: of that host.  "1 0\n" on the input
+   takes the cable of host 1 out, "1 1\n" puts it back; at the end of the input the relay ends.  A frame occupies the
+   cable of its sender, then that of its receiver, while its bytes pass at the rate; it begins to arrive when the latency
+   has passed.
+
+   Each host has a thread on its own core, which takes what the host sends and hands it what arrives, as the adapters of
+   real hosts take time of their processors alone: on one core, the cables of all would slow one host and not others. */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,9 +32,17 @@ typedef struct Frame {
     char bytes[];
 } Frame;
 
-static Frame *first[HOSTS], *last[HOSTS]; /* on their way to each host, in the order in which they will arrive */
-static int64_t sends_until[HOSTS], receives_until[HOSTS];
-static int tap[HOSTS], is_out[HOSTS], hosts;
+typedef struct Host {
+    int number, tap, core, alarm; /* alarm: wakes its thread */
+    int64_t sends_until;
+    pthread_mutex_t lock; /* of the rest, which the threads of senders write */
+    int64_t receives_until, wakes_at;
+    Frame *first, *last; /* on their way to it, in the order in which they will arrive */
+} Host;
+
+static Host host[HOSTS];
+static atomic_int is_out[HOSTS];
+static int hosts;
 static int64_t latency;
 static double ns_per_byte;
 
@@ -39,74 +54,91 @@ static int64_t now(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-static void send_to(int target, int source, const char *bytes, int size, int64_t began, int64_t cost) {
+static void send_to(Host *target, int source, const char *bytes, int size, int64_t began, int64_t cost) {
     Frame *frame = malloc(sizeof *frame + size);
     if (!frame) return; /* lost, as on a real network */
-    int64_t due = later(began + latency, receives_until[target]) + cost;
-    *frame = (Frame){NULL, due, source, size};
-    receives_until[target] = due;
+    *frame = (Frame){NULL, 0, source, size};
     memcpy(frame->bytes, bytes, size);
-    if (first[target]) last[target]->next = frame;
-    else first[target] = frame;
-    last[target] = frame;
+    pthread_mutex_lock(&target->lock);
+    frame->due = target->receives_until = later(began + latency, target->receives_until) + cost;
+    if (target->first) target->last->next = frame;
+    else target->first = frame;
+    target->last = frame;
+    int sleeps_on = frame->due < target->wakes_at;
+    if (sleeps_on) target->wakes_at = frame->due;
+    pthread_mutex_unlock(&target->lock);
+    if (sleeps_on && write(target->alarm, &(uint64_t){1}, 8) < 0) {
+    } /* it is awake */
 }
 
-static void take_from(int source) {
-    static char bytes[FRAME];
-    int size = read(tap[source], bytes, FRAME);
-    if (size < 14 || is_out[source]) return;
-    int64_t cost = (size + WIRE_BYTES) * ns_per_byte, began = later(now(), sends_until[source]);
-    sends_until[source] = began + cost;
+static void take_from(Host *source) {
+    char bytes[FRAME];
+    int size = read(source->tap, bytes, FRAME);
+    if (size < 14 || is_out[source->number]) return;
+    int64_t cost = (size + WIRE_BYTES) * ns_per_byte, began = later(now(), source->sends_until);
+    source->sends_until = began + cost;
     int is_for_all = bytes[0] & 1, address = (unsigned char)bytes[5];
     for (int target = 0; target < hosts; target++)
-        if (target != source && (is_for_all || address == target)) send_to(target, source, bytes, size, began, cost);
+        if (target != source->number && (is_for_all || address == target))
+            send_to(&host[target], source->number, bytes, size, began, cost);
 }
 
-/* Hands out what has arrived by now; the time at which the next frame will have. */
-static int64_t hand_out(int target, int64_t time) {
-    while (first[target]) {
-        Frame *frame = first[target];
-        if (frame->due > time) return frame->due;
-        if (!is_out[target] && !is_out[frame->source] && write(tap[target], frame->bytes, frame->size) < 0) {
+/* Hands out what has arrived by now.  The time at which the next frame will have; ``most`` if that is later. */
+static int64_t hand_out(Host *target, int64_t time, int64_t most) {
+    for (;;) {
+        pthread_mutex_lock(&target->lock);
+        Frame *frame = target->first;
+        if (frame && frame->due <= time) target->first = frame->next;
+        else target->wakes_at = frame && frame->due < most ? frame->due : most;
+        int64_t wakes_at = target->wakes_at;
+        pthread_mutex_unlock(&target->lock);
+        if (!frame || frame->due > time) return wakes_at;
+        if (!is_out[target->number] && !is_out[frame->source] && write(target->tap, frame->bytes, frame->size) < 0) {
         } /* the host takes no more: lost */
-        first[target] = frame->next;
         free(frame);
     }
-    return INT64_MAX;
+}
+
+static void *serve(void *argument) {
+    Host *own = argument;
+    cpu_set_t core;
+    CPU_ZERO(&core);
+    CPU_SET(own->core, &core);
+    sched_setaffinity(0, sizeof core, &core);
+    prctl(PR_SET_TIMERSLACK, 1);
+    struct sched_param first_of_all = {10};
+    sched_setscheduler(0, SCHED_FIFO, &first_of_all); /* if permitted: ranks that poll must not delay frames */
+    for (;;) {
+        int64_t time = now(), ready = own->sends_until - AHEAD_NS;
+        int is_busy = ready > time; /* a busy cable takes nothing more, and its host's queue fills */
+        int64_t next = hand_out(own, time, is_busy ? ready : time + 1000000000);
+        struct pollfd polled[] = {{own->alarm, POLLIN, 0}, {is_busy ? -1 : own->tap, POLLIN, 0}};
+        int64_t left = later(next - now(), 0);
+        struct timespec wait = {left / 1000000000, left % 1000000000};
+        if (ppoll(polled, 2, &wait, NULL) <= 0) continue;
+        uint64_t alarms;
+        if (polled[0].revents && read(own->alarm, &alarms, 8) < 0) {
+        } /* as good as read */
+        if (polled[1].revents & POLLIN) take_from(own);
+    }
+    return NULL;
 }
 
 int main(int count, char **words) {
     latency = atoll(words[1]);
     ns_per_byte = atof(words[2]) > 0 ? 1e9 / atof(words[2]) : 0;
-    hosts = count - 3;
-    for (int i = 0; i < hosts; i++) tap[i] = atoi(words[i + 3]);
-    prctl(PR_SET_TIMERSLACK, 1);
-    struct sched_param first_of_all = {10};
-    sched_setscheduler(0, SCHED_FIFO, &first_of_all); /* if permitted: ranks that poll must not delay frames */
-    for (;;) {
-        int64_t time = now(), next = time + 1000000000;
-        for (int target = 0; target < hosts; target++) {
-            int64_t due = hand_out(target, time);
-            if (due < next) next = due;
-        }
-        struct pollfd polled[HOSTS + 1] = {{0, POLLIN, 0}};
-        for (int i = 0; i < hosts; i++) { /* a busy cable takes nothing more, and its host's queue fills */
-            int64_t ready = sends_until[i] - AHEAD_NS;
-            int is_busy = ready > time;
-            polled[i + 1] = (struct pollfd){is_busy ? -1 : tap[i], POLLIN, 0};
-            if (is_busy && ready < next) next = ready;
-        }
-        int64_t left = later(next - now(), 0);
-        struct timespec wait = {left / 1000000000, left % 1000000000};
-        if (ppoll(polled, hosts + 1, &wait, NULL) <= 0) continue;
-        if (polled[0].revents) {
-            char line[32];
-            int size = read(0, line, sizeof line - 1), host, is_in;
-            if (size <= 0) return 0;
-            line[size] = 0;
-            if (sscanf(line, "%d %d", &host, &is_in) == 2 && host >= 0 && host < hosts) is_out[host] = !is_in;
-        }
-        for (int i = 0; i < hosts; i++)
-            if (polled[i + 1].revents & POLLIN) take_from(i);
+    hosts = (count - 3) / 2;
+    for (int i = 0; i < hosts; i++) {
+        host[i].number = i, host[i].tap = atoi(words[2 * i + 3]), host[i].core = atoi(words[2 * i + 4]);
+        host[i].alarm = eventfd(0, EFD_NONBLOCK);
+        pthread_mutex_init(&host[i].lock, NULL);
     }
+    for (int i = 0; i < hosts; i++)
+        if (pthread_create(&(pthread_t){0}, NULL, serve, &host[i])) return 1;
+    char line[32];
+    while (fgets(line, sizeof line, stdin)) {
+        int number, is_in;
+        if (sscanf(line, "%d %d", &number, &is_in) == 2 && number >= 0 && number < hosts) is_out[number] = !is_in;
+    }
+    return 0;
 }
