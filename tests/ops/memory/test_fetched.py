@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 from support.ops.compiled_runs import in_loop, in_loop_holding
+from support.ops.distances import distances_of_tests, set_distance
 from support.ops.fetching import in_meeting
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement import memory_meeting
-from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.quicker_way import IN_A_ROW, TRIED, QuickerWay
 from spmd_grid.exchange.transfer import memory_reads
 from spmd_grid.exchange.transfer.memory_reads import _row as row_of
@@ -149,13 +149,14 @@ def where_words_are_slow(monkeypatch):
     runs = []
 
     def check(grid):
-        meeting, parts = meeting_of(grid.group((0,))), np.arange(2.0 * 90000 * grid.size).reshape(grid.size, -1)
+        parts = np.arange(2.0 * 90000 * grid.size).reshape(grid.size, -1)
         monkeypatch.setattr(memory_meeting, "_PACKED", 1 << 24)
-        for late in (True, False):
-            meeting.ask_distance, meeting.is_far, meeting.is_late = lambda: None, False, late
-            for run in range(TRIED):
-                assert np.array_equal(sg.all_gather(parts[grid.rank] + run, grid, [0], 0), parts.reshape(-1) + run)
-            runs.append(late)
+        with distances_of_tests(grid) as meeting:
+            for late in (True, False):
+                set_distance(meeting, False, late)
+                for run in range(TRIED):
+                    assert np.array_equal(sg.all_gather(parts[grid.rank] + run, grid, [0], 0), parts.reshape(-1) + run)
+                runs.append(late)
 
     copies, fetches = in_meeting(check, monkeypatch)
     assert runs == [True, False] and copies == (TRIED // 2 if fetches else 0)
