@@ -163,7 +163,7 @@ def ends(events):
 
 
 def waits_after_a_cut(on_processes):
-    """What is waited for after a cut: a plan's start that has ended, and an operation that needs no other process."""
+    """Waits after a cut: for a plan's start that has ended, and for an operation that needs no other process."""
     comm = None
     if on_processes:
         MPI = pytest.importorskip("mpi4py.MPI")
