@@ -118,7 +118,7 @@ class MemoryMeeting(LineMeeting):
         return found
 
     def known_most(self, key: Hashable) -> int | None:
-        """The number that `kept_most` has found for ``key``; None where it has not been asked.  Local; the same on all members."""
+        """The number that `kept_most` has found for ``key``, or None.  Local; the same on all members."""
         return self._most.get(key)
 
     def next_number(self) -> int:
