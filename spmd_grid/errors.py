@@ -11,6 +11,8 @@ operation's header, and every other member raises the same error.
 
 from __future__ import annotations
 
+import numpy as np
+
 __all__ = [
     "ArgumentError",
     "AxisError",
@@ -55,10 +57,11 @@ class GridError(SpmdError, ValueError):
     """
 
 
-class AxisError(SpmdError, ValueError, IndexError):
+class AxisError(SpmdError, np.exceptions.AxisError):
     """A grid axis or a tensor axis is unknown, negative, duplicated or out of range.
 
-    Axes count from 0; negative axes are refused, since they are as often a mistake as intended.
+    Axes count from 0; negative axes are refused, since they are as often a mistake as intended.  It is an error of
+    numpy's as well, and so a ``ValueError`` and an ``IndexError``.
     """
 
 

@@ -12,7 +12,7 @@ from spmd_grid.compute.contractions.course import ContractionCourse, plan_contra
 from spmd_grid.compute.course.apply import Course, plan_course
 from spmd_grid.compute.course.output import check_out_dtype, check_sharded_out, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
-from spmd_grid.errors import ArgumentError, CellIndexError, DTypeError, OutputError, SpmdError
+from spmd_grid.errors import ArgumentError, AxisError, CellIndexError, DTypeError, OutputError, SpmdError
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.linear.contractions import CONTRACTIONS
 from spmd_grid.functions.table import Entry, no_rule
@@ -22,9 +22,9 @@ from spmd_grid.grid.sharding import Sharding
 __all__ = ["call_alone", "call_composite", "call_rule", "key_of"]
 
 _MOST_KEPT = 1024
-# The numbers of arguments, and the names of others, with which composites were called without ``out``.
 # What rules raise: that there is no rule for a call, and what numpy would raise for an argument or an index.
 _OF_RULES = NotImplementedError, ValueError, IndexError
+# The numbers of arguments, and the names of others, with which composites were called without ``out``.
 _PLAIN_FORMS: set[tuple[Any, ...]] = set()
 _Position = tuple[Any, Any]  # the number or name of an argument and None, or None and the operand itself
 
@@ -121,7 +121,12 @@ def _raise_ours(name: str, error: Exception) -> NoReturn:
         raise error
     if isinstance(error, NotImplementedError):
         raise no_rule(str(error)) from None
-    kind = ArgumentError if isinstance(error, ValueError) else CellIndexError
+    kinds: list[tuple[type[Exception], type[SpmdError]]] = [  # the first that fits
+        (np.exceptions.AxisError, AxisError),
+        (ValueError, ArgumentError),
+        (IndexError, CellIndexError),
+    ]
+    kind = next(ours for theirs, ours in kinds if isinstance(error, theirs))
     raise kind(f"{name}: {str(error).removeprefix(f'{name}: ')}") from error
 
 

@@ -64,10 +64,14 @@ class Request:
             comm.process.progress()
 
     @classmethod
-    def completed(cls, result: Any) -> Request:
-        """A request of an operation that has ended, since it needs no other process.  Local."""
+    def completed(cls, result: Any, comm: Communicator | None = None) -> Request:
+        """A request of an operation that has ended; ``comm``: of its group, None if it needs no other process.  Local.
+
+        After a cut, the wait for an operation of a group is refused as it is where the operation has not ended yet.
+        """
         request = cls.__new__(cls)
         request.requests, request._activity = [], None
+        request._comm = comm  # type: ignore[assignment]  # without one nothing is left to do
         request._steps = None
         request._done, request._taken, request._result, request._error = True, False, result, None
         return request
@@ -136,6 +140,8 @@ class Request:
         if self._taken:
             raise RequestError("wait() on a request whose result has been taken; a request is waited for once")
         if self._steps is None:
+            if self._comm is not None:
+                self._comm.process.gate.check()
             self._taken = True
             return self._result
         return self._comm.process.gate.run(_Wait(self._activity), self.take_in_gate)

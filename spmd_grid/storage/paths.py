@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spmd_grid.errors import DamagedError, StorageError
+from spmd_grid.errors import DamagedError, SpmdError, StorageError
 from spmd_grid.storage.system import System
 
 __all__ = ["File", "Folders", "described", "is_missing"]
@@ -60,13 +60,13 @@ class File:
             raise
 
     @classmethod
-    def to_read(cls, system: System, op: str, path: Path) -> File:
-        """A file that exists, or DamagedError where it does not."""
+    def to_read(cls, system: System, op: str, path: Path, if_missing: type[SpmdError] = DamagedError) -> File:
+        """A file that exists, or an error where it does not: as a rule it is a part of something that is damaged."""
         try:
             return cls(system, op, path, os.O_RDONLY)
         except StorageError as error:
             if is_missing(error):
-                raise DamagedError(f"{op}: {path} does not exist") from None
+                raise if_missing(f"{op}: {path} does not exist") from None
             raise
 
     def write(self, data: np.ndarray | bytes, offset: int) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
+from spmd_grid.compute.calls import _raise_ours
 
 CASES = {
     "no rule": (lambda a, g: np.linalg.inv(a), sg.ImplicitGatherError, "inv has no sharding rule"),
@@ -181,6 +182,40 @@ CASES = {
     "sharding": (lambda a, g: a.reshard([["x"]]), sg.GridError, "reshard: sharding is .* it must be a Sharding"),
     "empty max": (lambda a, g: a[:0].max(axis=0), sg.ShapeError, "max: a has shape .* there must be a cell"),
 }
+
+
+OF_AXES = {
+    "a sum": lambda a: np.sum(a, axis=2),
+    "a method": lambda a: a.max(axis=-3),
+    "a transform": lambda a: np.fft.fft(a, axis=2),
+    "a join": lambda a: np.stack([a, a], axis=4),
+    "a sort": lambda a: np.sort(a, axis=2),
+    "a contraction": lambda a: np.tensordot(a, a, axes=([5], [0])),
+}
+
+
+@pytest.mark.parametrize("case", OF_AXES)
+def test_a_wrong_axis_is_an_error_of_numpys_kind(case):
+    def body():
+        grid = sg.init_grid((2,))
+        a = sg.from_function(lambda i, j: i + j * 1.0, (7, 5), sg.Sharding(grid, [[0]]), grid)
+        with pytest.raises(np.exceptions.AxisError) as caught:
+            OF_AXES[case](a)
+        assert type(caught.value) is sg.AxisError and ": axis is " in str(caught.value)
+
+    sg.run_spmd(body, ranks=2)
+
+
+def test_errors_that_numpy_raises_within_a_rule_become_ours():
+    for theirs, ours in (
+        (np.exceptions.AxisError(2, 1), sg.AxisError),
+        (ValueError("v"), sg.ArgumentError),
+        (IndexError("i"), sg.CellIndexError),
+        (sg.ShapeError("s"), sg.ShapeError),
+    ):
+        with pytest.raises(ours, match=str(theirs)) as caught:
+            _raise_ours("f", theirs)
+        assert type(caught.value) is ours
 
 
 # numpy's own, or as it raises them: about values of cells.

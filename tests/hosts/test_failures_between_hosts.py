@@ -63,7 +63,7 @@ def test_a_rank_of_another_host_is_in_an_operation_of_another_group(what):
     """A plan's run meets the ranks of one host alone: those that wait for one another say so, without a limit."""
     run = drill(what, options=["--ranks-per-node", "2,2"])
     check_end(run, "MismatchError: processes wait for one another in different groups", code=None)
-    for text in ("on node1: reshard(grid_axes=[0], plan=", "on node1: all_reduce(", ", waits for rank "):
+    for text in ("on node1: run_plan(grid_axes=[0], plan=", "on node1: all_reduce(", ", waits for rank "):
         assert text in run.err, run
 
 

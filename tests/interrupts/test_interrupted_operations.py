@@ -7,6 +7,7 @@ rounds.  No round may give anything but its own result.
 from contextlib import nullcontext
 
 import learned_rounds
+import numpy as np
 import pytest
 import rounds
 from support.interrupting import Events, Interrupt, TimeLimit
@@ -159,3 +160,37 @@ def sample(events, count):
 def ends(events):
     """More of the first and the last events, where operations begin and end."""
     return {*range(0, min(events, 20), 3), *range(max(events - 12, 0), events, 3)}
+
+
+def waits_after_a_cut(on_processes):
+    """Waits after a cut: for a plan's start that has ended, and for an operation that needs no other process."""
+    comm = None
+    if on_processes:
+        MPI = pytest.importorskip("mpi4py.MPI")
+        comm = MPI.COMM_WORLD.Create_group(MPI.COMM_WORLD.Get_group().Incl(range(RANKS)))
+    grid = sg.init_grid((RANKS,), comm=comm)
+    plan = sg.all_gather.plan(grid, (2,), "i8", [0], 0)
+    for k in range(4):
+        plan.start(np.full(2, k))
+        plan.wait()
+    ended, alone = plan.start(np.full(2, 5)), sg.all_slice.start(np.arange(6), grid, [0], 0)
+    try:
+        sg.all_reduce(1, grid, [0])  # nobody is cut off before all have started
+        if grid.rank == 1:
+            grid.process.gate.run("a program that cannot go on", raise_interrupt)
+        while True:
+            sg.all_reduce(1, grid, [0])
+    except (Interrupt, sg.CutOffError):
+        pass
+    with pytest.raises(sg.CutOffError, match="a program that cannot go on was cut off by Interrupt on rank 1"):
+        ended.wait()
+    assert alone.wait().tolist() == [2 * grid.rank, 2 * grid.rank + 1]
+
+
+def raise_interrupt():
+    raise Interrupt
+
+
+def test_waits_after_a_cut(spmd, request):
+    """Alike, whether or not compiled code has ended the operation at its start."""
+    spmd(RANKS, waits_after_a_cut, request.config.getoption("with_mpi", default=False))

@@ -206,5 +206,7 @@ def test_headers_of_npy_files_that_are_none(spmd):
             refused(b"\x93NUMPY\2\0\xff\xff\xff\xff", sg.DamagedError, "its header has")
             refused(b"\x93NUMPY\1\0\xff\0{", sg.DamagedError, "within its header")
             refused(start[:-2], sg.DamagedError, "within its header")
+            nowhere, words = folder / "b.npy", r"^load_npy: .*b\.npy does not exist"
+            alike(grid, sg.StorageError, words, lambda: sg.load_npy(nowhere, rows, grid))
 
     spmd(2, body)

@@ -135,6 +135,8 @@ def _mask_in(op: str, key: Any, a: ArrayOnGrid) -> ArrayOnGrid | None:
     """The mask that ``key`` is; None if it is none."""
     if type(key) is tuple and len(key) == 1:
         key = key[0]
+    if not a.ndim and isinstance(key, bool | np.bool_):  # of an array without dimensions a bool is a mask
+        key = np.asarray(key)
     is_plain = isinstance(key, np.ndarray) and key.dtype == np.dtype(bool) and key.ndim == a.ndim
     is_list = is_sharded(key) and key.ndim == 1 and (key.dtype.kind in "iu" or a.ndim > 1)
     return as_mask(op, key, a) if is_plain or (is_sharded(key) and not is_list) else None

@@ -8,7 +8,7 @@ may have the system copy from there.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from typing import NamedTuple, cast
 
@@ -49,6 +49,8 @@ MOST_COMPILED = 1 << 24
 # Where words are slow, a cache of many cores, smaller ones are tried.
 _PACKED, _PACKED_IF_LATE = 1 << 24, 1 << 19
 
+_MOST_KEPT = 256  # of the numbers on which members have agreed
+
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
 
@@ -84,6 +86,7 @@ class MemoryMeeting(LineMeeting):
         self._word = np.frombuffer(os.urandom(8), np.int64)
         self._processes: list[int] | None = None  # ids of the members' processes; none if not all can be read
         self._ways = QuickerWays()
+        self._most: dict[Hashable, int] = {}
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
         """As of any meeting; None, on all members alike, where one of the arrays cannot be read."""
@@ -101,6 +104,22 @@ class MemoryMeeting(LineMeeting):
 
     def most(self, value: int) -> int:
         return self._call_roll(1, value)
+
+    def kept_most(self, key: Hashable, value: Callable[[], int]) -> int:
+        """The largest of the members' values, which all keep under ``key``.  Collective.
+
+        All members ask with the same keys, one after the other: so a key is new on all of them or on none.
+        """
+        found = self._most.get(key)
+        if found is None:
+            if len(self._most) >= _MOST_KEPT:
+                self._most.clear()
+            found = self._most[key] = self.most(value())
+        return found
+
+    def known_most(self, key: Hashable) -> int | None:
+        """The number that `kept_most` has found for ``key``, or None.  Local; the same on all members."""
+        return self._most.get(key)
 
     def next_number(self) -> int:
         """The number of the next object that the members make together; the same on all.  Collective."""

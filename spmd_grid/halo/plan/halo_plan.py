@@ -27,7 +27,9 @@ from spmd_grid.halo.plan.trial import try_ways
 from spmd_grid.halo.plan.under_way import UnderWay
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["HaloPlan", "PlanActivity"]
+__all__ = ["HaloPlan", "PlanActivity", "shared_error"]
+
+_ON_RANK = " (on rank "  # begins the name of the process that an error comes from
 
 
 class PlanActivity:
@@ -221,10 +223,10 @@ class HaloPlan:
         return address
 
     def refuse(self, operation: str, error: Exception, channel: Channel) -> SpmdError:
-        """Takes part in an exchange by sending all neighbours ``error``, which is returned as they raise it."""
+        """Takes part in an exchange by sending all neighbours ``error``; the error to raise (see `shared_error`)."""
         blamed = self._blamed(operation, error)
         channel.refuse(blamed)
-        return blamed
+        return shared_error(blamed, channel.refusal())
 
     def refusal_in_loop(self, f: int, reason: int) -> SpmdError:
         """Makes the next exchange one that refuses field ``f`` of a compiled loop; the error.  Local."""
@@ -235,7 +237,7 @@ class HaloPlan:
     def _blamed(self, operation: str, error: Exception) -> SpmdError:
         """The error as all processes raise it: with the operation, and the name of this process.  Local."""
         kind = type(error) if isinstance(error, SpmdError) else TransportError
-        where = f" (on rank {self.grid.rank} {self.grid.coords})"
+        where = f"{_ON_RANK}{self.grid.rank} {self.grid.coords})"
         return kind(shortened(f"{operation}: {str(error).removeprefix(f'{operation}: ')}") + where)
 
     def check_idle(self, operation: str) -> None:
@@ -269,6 +271,23 @@ class HaloPlan:
             raise RequestError(f"{operation}: an array was moved in memory, reshaped or made read-only while under way")
         self._is_broken = True
         channel.raise_ended()
+
+
+def shared_error(own: SpmdError, neighbours: SpmdError | None) -> SpmdError:
+    """The error that a process raises which refuses an exchange, as the first neighbour that refuses it too.  Local.
+
+    Neither is named where both make the same mistake: so all raise one error where all call the plan wrongly alike.
+
+    >>> mine, theirs = SpmdError("2 fields (on rank 1 (1,))"), SpmdError("2 fields (on rank 0 (0,))")
+    >>> shared_error(mine, theirs), shared_error(mine, None)
+    (SpmdError('2 fields'), SpmdError('2 fields (on rank 1 (1,))'))
+    """
+    if neighbours is None:
+        return own
+    texts = [str(error).rpartition(_ON_RANK)[0] for error in (own, neighbours)]
+    if type(own) is type(neighbours) and texts[0] == texts[1]:
+        return type(own)(texts[0])
+    return min(own, neighbours, key=str)  # on both, if they are two
 
 
 def _run_course(what: int, state: int, call: int) -> int:

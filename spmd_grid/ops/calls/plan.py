@@ -207,7 +207,7 @@ class OperationPlan(StartablePlan):
         """Start the operation; ``wait()``, of the request or of the plan, returns its result.  Collective."""
         self._check_idle()
         started = self._start_by_python(x, out) if self._quick_start is None else self._quick_start.run(x, out)
-        self._request = started if type(started) is Request else Request.completed(started)
+        self._request = started if type(started) is Request else Request.completed(started, self._call.comm)
         return self._request
 
     def _start_by_python(self, x: Any = None, out: np.ndarray | None = None) -> Request:

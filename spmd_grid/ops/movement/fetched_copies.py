@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.agreement.header import Facts, given_results
+from spmd_grid.exchange.agreement.header import Facts, encode_facts, given_results
 from spmd_grid.exchange.agreement.memory_meeting import MOST_COMPILED, MemoryMeeting
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
@@ -38,8 +38,9 @@ class FetchedCopies:
         self._call, self._facts, self._transfer = call, facts, transfer
         self._most = max(fact.nbytes for fact in facts)
         self._key = call.fingerprint, self._most, given_results(facts)
-        self._are_long: bool | None = None  # whether the runs of all members are
-        self._suited: dict[bytes | None, bool] = {}
+        # A member may have forgotten this object and made it anew, alone: the meeting keeps what all have agreed on.
+        self._short_key = call.fingerprint, b"".join(map(encode_facts, facts))
+        self._readable: dict[bytes | None, bool] = {}
         self._programs: dict[Hashable, FetchProgram] = {}
 
     def suits(self, frames: Frames) -> bool:
@@ -50,11 +51,13 @@ class FetchedCopies:
         meeting = self._call.meeting
         if self._call.path is not DIRECT or not isinstance(meeting, MemoryMeeting) or not meeting.may_fetch(self._most):
             return False
-        suited = self._suited.get(frames.locations)
-        if suited is None:
-            suited = meeting.addresses(frames, self._facts) is not None and meeting.fetches() and self._have_long_runs()
-            keep(self._suited, frames.locations, suited)
-        return suited and meeting.better_fetched(self._most, self._key)
+        readable = self._readable.get(frames.locations)
+        if readable is None:
+            readable = meeting.addresses(frames, self._facts) is not None and meeting.fetches()
+            keep(self._readable, frames.locations, readable)
+        if not readable or meeting.kept_most(self._short_key, self._has_short_runs):
+            return False
+        return meeting.better_fetched(self._most, self._key)
 
     def run(self, target: np.ndarray | None, frames: Frames) -> None:
         """Copy all boxes to ``target``.  Collective."""
@@ -78,10 +81,14 @@ class FetchedCopies:
         meeting = self._call.meeting
         if not (isinstance(meeting, MemoryMeeting) and self._call.lets_read and meeting.may_fetch(self._most)):
             return relayed
-        ways, processes = meeting.fetch_ways(self._key), meeting.processes
-        if processes == [] or self._are_long is False:
+        ways, processes, are_short = (
+            meeting.fetch_ways(self._key),
+            meeting.processes,
+            meeting.known_most(self._short_key),
+        )
+        if processes == [] or are_short:
             return relayed
-        if processes is None or self._are_long is None:
+        if processes is None or are_short is None:
             return relayed._replace(ways=ways) if relayed is not None and relayed.read is not None else None
         has_array = [member for member, fact in enumerate(self._facts) if fact.nbytes]
         away = [processes[i] if i in has_array and i != self._transfer.rank else 0 for i in range(len(processes))]
@@ -117,18 +124,15 @@ class FetchedCopies:
         is_long = n_bytes > MOST_COMPILED
         return FetchProgram(meeting.address, self._transfer.readers, rows, MemoryReads(reads), streams, is_long)
 
-    def _have_long_runs(self) -> bool:
-        """Whether what members need is in long runs.  Collective when first called."""
-        if self._are_long is None:
-            receives, shape, are_long = self._transfer.receives, self._transfer.target_shape, True
-            if receives and shape is not None:
-                strides = c_strides(shape, self._facts[receives[0].peer].array()[1].itemsize)
-                rows = [self._row(receive, strides) for receive in receives if receive.peer != self._transfer.rank]
-                runs = [_runs_of(row) for row in rows if row is not None]
-                are_long = sum(int(each[:, 2].sum()) for each in runs) >= _LEAST_RUN * sum(map(len, runs))
-            meeting = self._call.meeting
-            self._are_long = not meeting.most(not are_long)
-        return self._are_long
+    def _has_short_runs(self) -> bool:
+        """Whether what this member needs is in short runs.  Local."""
+        receives, shape = self._transfer.receives, self._transfer.target_shape
+        if not receives or shape is None:
+            return False
+        strides = c_strides(shape, self._facts[receives[0].peer].array()[1].itemsize)
+        rows = [self._row(receive, strides) for receive in receives if receive.peer != self._transfer.rank]
+        runs = [_runs_of(row) for row in rows if row is not None]
+        return sum(int(each[:, 2].sum()) for each in runs) < _LEAST_RUN * sum(map(len, runs))
 
     @property
     def _n_bytes(self) -> int:

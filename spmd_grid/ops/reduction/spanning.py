@@ -88,7 +88,7 @@ class SpanningReduction(Reduction):
     def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
         """This member's part of a run without a meeting; None where there is none, alike on all members.
 
-        Collective.
+        Large reductions of nodes of one member each have none: messages between all carry fewer bytes.  Collective.
         """
         kind, n_bytes = self.kind.name, self._n * self.dtype.itemsize
         if is_short(self.facts, self.call.meeting):

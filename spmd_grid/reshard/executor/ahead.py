@@ -105,7 +105,7 @@ class ReshardAhead(PreparedReshard):
         if movement is None:
             return None
         mine, activity = movement.facts[call.comm.rank], LoopActivity(self.describe(self._name), self._made_at)
-        run = ahead_run_of("reshard", gate, call, movement, lambda: activity, "run_plan")
+        run = ahead_run_of("run_plan", gate, call, movement, lambda: activity, "run_plan")
         if run is None:
             return None
         if QuickCall.is_possible(call):

@@ -39,7 +39,7 @@ from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 
 __all__ = ["PreparedReshard", "prepare", "prepared_plan", "run_planned", "run_quickly", "run_slowly"]
 
-_operation, _same_steps = ReshardOperation(), AgreePlan("reshard")
+_operations = {name: (ReshardOperation(name), AgreePlan(name)) for name in ("reshard", "run_plan")}
 
 
 def run_planned(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: LocalArrays) -> LocalResult:
@@ -92,7 +92,7 @@ class _Named(NamedTuple):
     name: str
 
     def describe(self) -> str:
-        return f"run_plan {self.name!r}, {self.call.describe()}"
+        return f"run_plan {self.name!r} {self.call.describe().removeprefix('run_plan')}"
 
 
 class PreparedReshard:
@@ -104,7 +104,8 @@ class PreparedReshard:
 
     def __init__(self, op: str, specified: ReshardSpecification, grid: ProcessGrid):
         source, target = specified.source, specified.target
-        self._specified, self._grid = specified, grid
+        self._op, self._specified, self._grid = op, specified, grid
+        operation, self._same_steps = _operations[op]
         self._has_plan = specified.types is not None
         self.is_checked = _is_checked(grid)
         processes = tuple(sorted({p for each in (source.grid, target.grid) for p in each.ranks or range(each.size)}))
@@ -115,7 +116,7 @@ class PreparedReshard:
         self._takes_part = self._joint_grid.coords is not None
         if self._takes_part:
             thread_name = grid.process.gate.thread_name()
-            self._call = _operation.find_call(self._joint_grid, [0], (specified,), thread_name=thread_name)
+            self._call = operation.find_call(self._joint_grid, [0], (specified,), thread_name=thread_name)
             before, after = coords_of(source, self._call.comm), coords_of(target, self._call.comm)
             self._source_shape = None if before is None else source.local_shape(before)
             self._target_shape = None if after is None else target.local_shape(after)
@@ -212,7 +213,7 @@ class PreparedReshard:
         except Exception as error:
             kind = type(error) if isinstance(error, SpmdError) else SpmdError
             text = str(error) if isinstance(error, SpmdError) else f"{type(error).__name__}: {error}"
-            raise kind(f"reshard: {text}") from None
+            raise kind(f"{self._op}: {text}") from None
         return arrays, outs
 
     def _opening_of(self, types: ArrayTypes | None) -> Opening:
@@ -244,7 +245,7 @@ class PreparedReshard:
             check_plan_steps(plan.run_steps, plan.source, plan.target, self._joint_grid.rank, plan.moves)
         except SpmdError as found_wrong:
             error = call.blame(found_wrong)
-        _same_steps.agree(self._joint_grid, (0,), plan.signature, error)  # two versions might plan differently
+        self._same_steps.agree(self._joint_grid, (0,), plan.signature, error)  # two versions might plan differently
         bound = BoundPlan(plan, self._joint_grid, call.comm, call)
         kept.add(key, bound)
         return bound

@@ -44,9 +44,13 @@ class ReshardSpecification:
 
 
 class ReshardOperation(CollectiveOperation):
-    """The agreement with which a resharding opens: the same request, or plan, and arrays of the same types."""
+    """The agreement with which a resharding opens: the same request, or plan, and arrays of the same types.
 
-    name = "reshard"
+    ``name``: the operation that programs call.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
 
     def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], specified: ReshardSpecification) -> dict[str, str]:
         return {"plan": specified.signature}
@@ -55,12 +59,12 @@ class ReshardOperation(CollectiveOperation):
         """The types that all members state; a member without arrays learns them here."""
         known = [(member, ArrayTypes.of_facts(fact)) for member, fact in enumerate(facts) if fact.out_shape is not None]
         if not known:
-            raise DTypeError("reshard: no process has an array, so the dtype is unknown")
+            raise DTypeError(f"{self.name}: no process has an array, so the dtype is unknown")
         first, types = known[0]
         for member, other in known:
             if other != types:
                 raise DTypeError(
-                    f"reshard: dtypes differ: {call.label(first)} has {types}, {call.label(member)} has {other}; they"
-                    " must be equal"
+                    f"{self.name}: dtypes differ: {call.label(first)} has {types}, {call.label(member)} has {other};"
+                    " they must be equal"
                 )
         return types

@@ -104,8 +104,8 @@ def load_npy(
     Collective over the grid.  Halo cells in the domain are filled, those outside are 0.  ``dtype``: values are
     converted to it (within the same kind); raw bytes are taken as elements of it, if of equal size.  A process uses at
     most ``stage_bytes`` of memory besides its array.  Objects are never unpickled.  Raises `DamagedError` for a file
-    that is not a whole ``.npy`` file, `StorageError`, `ShardingError` where the sharding does not fit the shape, and
-    `DTypeError`, the same on every process.
+    that is not a whole ``.npy`` file, `StorageError` where there is none or a system call fails, `ShardingError` where
+    the sharding does not fit the shape, and `DTypeError`, the same on every process.
 
     >>> import tempfile, numpy as np, spmd_grid as sg
     >>> def body(path):
@@ -129,7 +129,7 @@ def _load_npy(
     team = Team("load_npy", [grid])
     file = header = None
     with team.trying():
-        file = File.to_read(team.system, team.op, path)
+        file = File.to_read(team.system, team.op, path, StorageError)
         header = read_header(team.op, file)
         file.will_be_read()
     try:

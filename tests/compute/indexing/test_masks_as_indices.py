@@ -120,3 +120,20 @@ def test_refusals(spmd, case):
         return str(caught.value)
 
     assert len(set(spmd(6, body))) == 1
+
+
+@pytest.mark.parametrize("key", [True, False, np.True_, np.False_, (True,)], ids=repr)
+def test_a_bool_as_the_mask_of_an_array_without_dimensions(spmd, key):
+    def body():
+        grid = sg.init_grid((3,))
+        whole = np.array(5.0)
+        a = sg.from_global(whole.copy(), sg.Sharding(grid, []), grid)
+        assert np.array_equal(a[key].to_global(), whole[key])
+        a[key] = 7
+        whole[key] = 7
+        assert a.to_global() == whole
+        matrix = sg.from_function(lambda i, j: i + j, (4, 3), sg.Sharding(grid, [[0]]), grid)
+        with pytest.raises(sg.ImplicitGatherError, match="an index has bool.* for dimension 0; sharded arrays take"):
+            matrix[key]
+
+    spmd(3, body)

@@ -39,7 +39,7 @@ def test_a_bad_out_is_refused_by_all(spmd, what, everywhere, own_plan, path):
             with pytest.raises(sg.SpmdError) as caught:
                 sg.map_overlap(simple, u, 1, out=make(u, s, grid) if everywhere or grid.rank == 1 else good, halo=halo)
             assert type(caught.value).__name__ == error
-            assert words in str(caught.value) and f"on rank {grid.rank if everywhere else 1} " in str(caught.value)
+            assert words in str(caught.value) and ("on rank 1 " in str(caught.value)) == (not everywhere)
             good = sg.map_overlap(simple, u, 1, out=good, halo=halo, region=np.s_[1:-1])
             assert good.to_global().tolist() == [0, 2, 4, 6, 8, 0]
 

@@ -3,24 +3,16 @@
 import numpy as np
 import pytest
 from support.ops.compiled_runs import in_loop, in_loop_holding
+from support.ops.distances import distances_of_tests, set_distance
 
 import spmd_grid as sg
-from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.quicker_way import TRIED, WATCHED, QuickerWay
-from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.movement.member_arrays import DirectCopies
 
 NEAR, LATE, FAR = (False, False), (False, True), (True, False)  # whether members are far apart, and words slow
 SHAPES = {"small": (5, 801), "middle": (70, 801), "large": (9, 12345)}  # of doubles: 31 KiB, 438 KiB, 868 KiB
 RUNS = TRIED + WATCHED + 8
-
-
-def set_distance(meeting, distance):
-    if isinstance(meeting, MemoryMeeting):
-        meeting.ask_distance, meeting.streams = lambda: None, False
-        meeting.is_far, meeting.is_late = distance
-        meeting.state[[at.IS_FAR, at.IS_LATE, at.STREAMS]] = *distance, False
 
 
 def made(grid, shape, kind):
@@ -32,13 +24,12 @@ def made(grid, shape, kind):
 def check(grid, shape, distances, kinds):
     """Operations in each of which not all members have something to give, or to get; the arrays' kinds by turns."""
     n, me = grid.size, grid.rank
-    sg.all_reduce(np.ones(1), grid, [0])
-    meeting = meeting_of(grid.group((0,)))
     cells, rows = np.arange(float(np.prod(shape))).reshape(shape), -(-shape[0] // n)
     mine = slice(min(rows * me, shape[0]), min(rows * (me + 1), shape[0]))
     xs = {kind: made(grid, shape, kind) for kind in ("arena", "plain", "strided")}
     given = [made(grid, shape, "arena") for _ in range(2)]
     with (
+        distances_of_tests(grid) as meeting,
         sg.shift.plan(grid, shape, "f8", [0], 0, 1, True) as to_next,
         sg.all_gather.plan(grid, shape, "f8", [0], 0) as to_all,
         sg.broadcast.plan(grid, shape, "f8", [0], root=[n - 1]) as from_last,
@@ -47,7 +38,7 @@ def check(grid, shape, distances, kinds):
     ):
         whole, part = np.empty((n * shape[0], *shape[1:])), np.empty((mine.stop - mine.start, *shape[1:]))
         for run in range(RUNS):
-            set_distance(meeting, distances[run % len(distances)])
+            set_distance(meeting, *distances[run % len(distances)])
             x, out = xs[kinds(run, me)], given[run % 2]
             x[...] = cells + 10 * run + me
             assert np.array_equal(to_next.run(x, out), cells + 10 * run + (me - 1) % n), run
@@ -87,19 +78,18 @@ def any_way(monkeypatch, run):
     monkeypatch.setattr(QuickerWay, "_choose", lambda self, most, stays: (self._forget_times(), next(turns) % 2)[1])
     monkeypatch.setattr(DirectCopies, "run", lambda *args: (copies.append(1), copy(*args))[1])
     n, me, steps, made_by_python = grid.size, grid.rank, 40, []
-    sg.all_reduce(np.ones(1), grid, [0])
-    meeting = meeting_of(grid.group((0,)))
-    for distance, size in ((NEAR, "middle"), (LATE, "middle"), (LATE, "large")):
-        set_distance(meeting, distance)
-        shape = SHAPES[size]
-        cells = np.random.default_rng(4).standard_normal((steps, n, *shape))
-        with sg.shift.plan(grid, shape, "f8", [0], 0, 1, True) as plan:
-            x, out, results = (*(made(grid, shape, "arena") for _ in range(2)), np.empty((steps, *shape)))
-            for _ in range(3):
-                copies.clear()
-                run(plan, cells[:, me], x, out, results)
-                assert np.array_equal(results, cells[:, me - 1])
-        made_by_python.append(len(copies))
+    with distances_of_tests(grid) as meeting:
+        for distance, size in ((NEAR, "middle"), (LATE, "middle"), (LATE, "large")):
+            set_distance(meeting, *distance)
+            shape = SHAPES[size]
+            cells = np.random.default_rng(4).standard_normal((steps, n, *shape))
+            with sg.shift.plan(grid, shape, "f8", [0], 0, 1, True) as plan:
+                x, out, results = (*(made(grid, shape, "arena") for _ in range(2)), np.empty((steps, *shape)))
+                for _ in range(3):
+                    copies.clear()
+                    run(plan, cells[:, me], x, out, results)
+                    assert np.array_equal(results, cells[:, me - 1])
+            made_by_python.append(len(copies))
     if isinstance(meeting, MemoryMeeting) and meeting.comm.times_well:
         assert max(made_by_python) < steps // 2
 

@@ -6,15 +6,16 @@ from functools import partial
 import numpy as np
 import pytest
 from support.ops.compiled_runs import in_loop, in_loop_holding
+from support.ops.distances import distances_of_tests, set_distance
 from support.ops.fetching import in_meeting
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement import memory_meeting
-from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.quicker_way import IN_A_ROW, TRIED, QuickerWay
 from spmd_grid.exchange.transfer import memory_reads
 from spmd_grid.exchange.transfer.memory_reads import _row as row_of
 from spmd_grid.ops.calls.shape_rules import cut_box
+from spmd_grid.ops.movement import fetched_copies
 from spmd_grid.transport.other_memory import calls_for, is_word_at
 
 SHAPE = (66, 2051)  # of doubles
@@ -149,13 +150,14 @@ def where_words_are_slow(monkeypatch):
     runs = []
 
     def check(grid):
-        meeting, parts = meeting_of(grid.group((0,))), np.arange(2.0 * 90000 * grid.size).reshape(grid.size, -1)
+        parts = np.arange(2.0 * 90000 * grid.size).reshape(grid.size, -1)
         monkeypatch.setattr(memory_meeting, "_PACKED", 1 << 24)
-        for late in (True, False):
-            meeting.ask_distance, meeting.is_far, meeting.is_late = lambda: None, False, late
-            for run in range(TRIED):
-                assert np.array_equal(sg.all_gather(parts[grid.rank] + run, grid, [0], 0), parts.reshape(-1) + run)
-            runs.append(late)
+        with distances_of_tests(grid) as meeting:
+            for late in (True, False):
+                set_distance(meeting, False, late)
+                for run in range(TRIED):
+                    assert np.array_equal(sg.all_gather(parts[grid.rank] + run, grid, [0], 0), parts.reshape(-1) + run)
+                runs.append(late)
 
     copies, fetches = in_meeting(check, monkeypatch)
     assert runs == [True, False] and copies == (TRIED // 2 if fetches else 0)
@@ -164,6 +166,24 @@ def where_words_are_slow(monkeypatch):
 @pytest.mark.parametrize("n", [2, 3])
 def test_smaller_arrays_are_tried_where_words_are_slow(spmd, monkeypatch, n):
     spmd(n, where_words_are_slow, monkeypatch)
+
+
+def one_forgets(monkeypatch):
+    """A member that has passed many shapes forgets the first one, and resolves its call anew, alone."""
+    monkeypatch.setattr(fetched_copies, "_LEAST_RUN", 1)
+
+    def check(grid):
+        for k in [*range(50), 0]:
+            rows = [10000 + k * (rank == 1) for rank in range(grid.size)]
+            found = sg.all_gather(np.full(rows[grid.rank], float(grid.rank)), grid, [0], 0)
+            assert np.array_equal(found, np.repeat(np.arange(float(grid.size)), rows))
+
+    in_meeting(check, monkeypatch)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_call_that_one_member_resolves_anew(spmd, monkeypatch, n):
+    spmd(n, one_forgets, monkeypatch)
 
 
 def refused(monkeypatch):

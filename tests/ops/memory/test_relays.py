@@ -4,13 +4,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from support.ops.distances import distances_of_tests, set_distance
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.quicker_way import TRIED
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM, SLOT_BYTES
-from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.links.sizes import most_folded_whole
 from spmd_grid.ops.calls.shape_rules import cut_box
 
@@ -36,20 +36,17 @@ def made(grid, values, kind):
 @contextmanager
 def as_if(grid, far):
     """The meeting of the group, as if its processors were far apart or near, and the relays made in it."""
-    sg.all_reduce(np.ones(1), grid, [0])
-    meeting, relays = meeting_of(grid.group((0,))), []
-    if not isinstance(meeting, MemoryMeeting):
-        yield None
-        return
-    relay = meeting.relay
-    meeting.is_far, meeting.ask_distance = far, lambda: None
-    meeting.is_late = False
-    meeting.state[at.IS_FAR] = meeting.state[at.STREAMS] = meeting.streams = far
-    meeting.relay = lambda *args: (relays.append(1), relay(*args))
-    try:
-        yield relays
-    finally:
-        del meeting.relay, meeting.ask_distance
+    with distances_of_tests(grid) as meeting:
+        if not isinstance(meeting, MemoryMeeting):
+            yield None
+            return
+        relays, relay = [], meeting.relay
+        set_distance(meeting, far, streams=far)
+        meeting.relay = lambda *args: (relays.append(1), relay(*args))
+        try:
+            yield relays
+        finally:
+            del meeting.relay
 
 
 def all_operations(shape, dtype, far):

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from support.ops.arrays_anywhere import KINDS, check_all
+from support.ops.distances import distances_of_tests, set_distance
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
@@ -36,19 +37,16 @@ def as_if_far(shape, far):
     grid = sg.init_grid((-1,))
     n, me = grid.grid.size, grid.rank
     parts = np.random.default_rng(4).standard_normal((n, *shape))
-    sg.all_reduce(np.ones(1), grid, [0])
-    meeting = meeting_of(grid.group((0,)))
-    meeting.is_late = False
-    meeting.is_far, meeting.ask_distance = far, lambda: None  # it asks anew from time to time
-    check_all(grid, n, me, parts, "arena", "arena")
-    x = grid.allocate((1000,), "f8")
-    x[...] = me
-    lent = meeting.swap(x)
-    if isinstance(meeting, MemoryMeeting):
-        assert bool(lent.lends) != far
-        assert meeting.better_relayed(1 << 24, True, 1 << 22, "first run") == far
-    meeting.depart(lent)
-    del meeting.ask_distance
+    with distances_of_tests(grid) as meeting:
+        set_distance(meeting, far)
+        check_all(grid, n, me, parts, "arena", "arena")
+        x = grid.allocate((1000,), "f8")
+        x[...] = me
+        lent = meeting.swap(x)
+        if isinstance(meeting, MemoryMeeting):
+            assert bool(lent.lends) != far
+            assert meeting.better_relayed(1 << 24, True, 1 << 22, "first run") == far
+        meeting.depart(lent)
 
 
 @pytest.mark.parametrize("n", [2, 3])

@@ -98,7 +98,7 @@ def test_a_plan_runs_itself(spmd):
         assert np.array_equal(sg.run_plan(plan, local, grid), expected)
         assert plan.run(local, grid, out) is out and np.array_equal(out, expected)
         assert grid.calls == prepared
-        with pytest.raises(sg.ShapeError, match="local has shape"):
+        with pytest.raises(sg.ShapeError, match="^run_plan: local has shape"):
             plan.run(np.zeros((9, 9), int), grid)
         with pytest.raises(sg.GridError, match="bound to processes"):
             plan.run(local, sg.Grid((3,)))

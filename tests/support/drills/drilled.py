@@ -161,7 +161,7 @@ OPERATIONS = {
     "reshard": Drilled(
         lambda g, _, w: reshard_locally(g, w, lambda x, s, t, shape: sg.reshard(x, s, t, g, shape)),
     ),
-    "run_plan": Drilled(lambda g, _, w: run_plan(g, w), words="reshard"),
+    "run_plan": Drilled(lambda g, _, w: run_plan(g, w)),
     "all_reduce.start": Drilled(
         lambda g, _, w: sg.all_reduce.start(w.x(g), g, w.axes, reduction(w)).wait(), words="all_reduce"
     ),

@@ -300,7 +300,7 @@ class _InterruptedRun(Run):
 def _needs_nobody(operation) -> bool:
     """Whether it does not go through the gate: all_slice, and the wait for what it gives."""
     owner = getattr(operation, "__self__", None)
-    return owner is sg.all_slice or getattr(owner, "_comm", sg) is None
+    return owner is sg.all_slice or getattr(owner, "_comm", sg) is None  # as of `Request.completed`
 
 
 def _interrupt() -> None:
