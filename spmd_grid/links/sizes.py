@@ -25,7 +25,7 @@ __all__ = [
 
 RELAY_SLOT_BYTES = 1 << 18  # of a ring, which a step of a relay packs, for all receivers together
 RELAY_RING_BYTES = 1 << 20  # which each member packs, slot after slot
-MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie
+MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie if they only move
 
 # If n members fold whole arrays, each of them fetches n - 1.  If they fold slices, each fetches as much as two arrays:
 # its slice of the others' arrays, and the others' results.  But slices take two more rounds of words.

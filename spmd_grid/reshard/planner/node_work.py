@@ -1,9 +1,10 @@
 """The seconds of an exchange within a node: what its processes keep, pack and land.
 
-Boxes of 16 KiB to 4 MiB pass through the sender's ring (`executor/exchanges/relayed_boxes.py`), in steps in which it
-packs a slot, and waits; their receivers land them from there, or fold them with what they keep, which is only read
-then, and packed before where it is not one run of memory.  Larger ones are read where they lie, and their owners wait
-until they have been read; smaller ones come with the meeting.  What a process keeps is copied besides, step by step:
+Boxes of 16 KiB to 4 MiB, and larger ones that are folded, pass through the sender's ring
+(`executor/exchanges/relayed_boxes.py`), in steps in which it packs a slot, and waits; their receivers land them from
+there, or fold them with what they keep, which is only read then, and packed before where it is not one run of memory.
+Other large ones are read where they lie, and their owners wait until they have been read; smaller ones come with the
+meeting.  What a process keeps is copied besides, step by step:
 cells that it has just packed are in its core's cache.  Where some only pack and others only land, each waits
 for the other in every step but the first; else both have something to do meanwhile.  Those of small grids are listed;
 of others, the most of any process is taken for the same one.
@@ -96,14 +97,15 @@ def seconds_within_node(
     after; ``beside``: those that a run touches besides.  All wait before boxes are taken, and their owners afterwards.
     """
     sent, received = most
+    folds = move.hidden is not None
     if max(move.source.grid.size, move.target.grid.size) <= _LISTED:
         works, largest = _listed(move, links)
     else:
-        packed = sent if _is_packed(sent) else 0
+        packed = sent if _is_packed(sent, folds) else 0
         copied = max(0, arrays[1] - received) + packed
         works, largest = [_Work(0, copied, packed, received, sum(arrays), False, 0)] * processes, sent
     steps = -(-max(work.packed for work in works) // RELAY_SLOT_BYTES)
-    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX)
+    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX and not folds)
     # The processes of a node share its caches.
     touched = beside + sum([work.touched + min(work.packed, RELAY_RING_BYTES) for work in works]) / len(works)
     each = [
@@ -154,7 +156,8 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     for process, boxes in given.items():
         touched[process] += span_of(boxes, held[process])
     largest = max([piece.box.size for piece in taken], default=0) * size
-    packs, folds = _is_packed(largest), move.hidden is not None
+    folds = move.hidden is not None
+    packs = _is_packed(largest, folds)
     in_ring = folds and any(runs_of(box, held[p]) > 1 for p, box in kept.items())
     works = []
     for p in sorted({*held, *received}):
@@ -168,6 +171,6 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     return works, largest
 
 
-def _is_packed(largest: int) -> bool:
+def _is_packed(largest: int, folds: bool) -> bool:
     """Whether boxes, the largest of this size, pass through rings."""
-    return _PACKED_FROM < largest <= MOST_RELAYED_BOX
+    return _PACKED_FROM < largest and (folds or largest <= MOST_RELAYED_BOX)

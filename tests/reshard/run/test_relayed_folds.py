@@ -34,7 +34,7 @@ def contributions(sharding, shape, dtype):
     return parts
 
 
-def check_case(name, shape, dtype, kind):
+def check_case(name, shape, dtype, kind, runs=RUNS):
     grid_shape, split, partial, into = CASES[name]
     grid = sg.init_grid(grid_shape)
     source = sg.Sharding(grid, split, partial_axes=partial, partial_kind=kind)
@@ -49,7 +49,7 @@ def check_case(name, shape, dtype, kind):
     wanted = whole[target.shard_slices(shape, grid.coords)]
     plan = sg.plan_reshard(source, target, shape, dtype, strategy="direct")
     out = np.empty_like(wanted)
-    for k in range(RUNS):
+    for k in range(runs):
         out[...] = 0
         given = own.copy()
         assert plan.run(given, grid, out) is out and out.tobytes() == wanted.tobytes(), (name, shape, dtype, kind, k)
@@ -79,17 +79,58 @@ def test_three_contributions(spmd):
     spmd(3, body)
 
 
+def of_large_arrays(n_bytes, dtype, names):
+    """Contributions in boxes of this number of bytes, a row of cells less, and one more: one relay for each run."""
+    relays, relay = [], MemoryMeeting.relay
+    width, size = 1 << 10, sg.init_grid((-1,)).size
+    rows = n_bytes // (np.dtype(dtype).itemsize * width)
+    for name in names:
+        for shape in ((rows * size - 1, width), (rows * size, width), (rows * size + 1, width + 3)):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(MemoryMeeting, "relay", lambda *args: (relays.append(args), relay(*args)))
+                plan, grid = check_case(name, shape, dtype, "sum", runs=1)
+            if is_relayed(grid):
+                assert len(relays) == 3, (name, shape)
+                assert compiles(plan, grid) == (n_bytes < 1 << 24), (name, shape)
+            relays.clear()
+
+
+def is_relayed(grid):
+    comm = grid.group(tuple(range(grid.grid.ndim)))
+    return not comm.shares_objects and isinstance(meeting_of(comm), MemoryMeeting) and chosen_path() == "auto"
+
+
+def compiles(plan, grid):
+    """Whether one compiled call may run the plan."""
+    prepared = plan.bind(grid)._prepared
+    ((_, key),) = prepared._plans.values()
+    return prepared._kept.find(key).loop_work() is not None
+
+
+@pytest.fixture
+def processes(request):
+    if not request.config.getoption("with_mpi", default=False):
+        pytest.skip("simulated ranks share objects, and relay nothing")
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n_bytes", [4 << 20, 8 << 20])
+def test_large_arrays(spmd, processes, n, n_bytes):
+    """Where movements are read in place, and where results are written past the caches."""
+    spmd(n, of_large_arrays, n_bytes, "f8", ["to rows", "to columns"])
+
+
+def test_larger_than_compiled_runs_take(spmd, processes):
+    """Python relays what would keep the interpreter's lock too long."""
+    spmd(2, of_large_arrays, 17 << 20, "i4", ["to rows"])
+
+
 @pytest.mark.parametrize("name", ["to rows", "to columns", "rows to blocks"])
 def test_one_compiled_call(spmd, name):
     """After some runs, a fold of one step is a compiled call, where the processes share memory."""
 
     def body():
         plan, grid = check_case(name, (40, 36), "f8", "sum")
-        comm = grid.group(tuple(range(grid.grid.ndim)))
-        memory = not comm.shares_objects and isinstance(meeting_of(comm), MemoryMeeting)
-        if memory and chosen_path() == "auto":
-            prepared = plan.bind(grid)._prepared
-            ((_, key),) = prepared._plans.values()
-            assert prepared._kept.find(key).loop_work() is not None
+        assert not is_relayed(grid) or compiles(plan, grid)
 
     spmd(4, body)

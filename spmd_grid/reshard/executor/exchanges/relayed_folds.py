@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -62,6 +63,11 @@ class RelayedFolds(RelayedBoxes):
 
     def suits(self, are_readable: Callable[[], bool]) -> bool:
         return self.is_certain and super().suits(are_readable)
+
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether contributions are relayed: of any size, since each is read once, and other ways fold in rounds."""
+        return self._fits and self._largest_bytes > 0 and self.meeting.rings() is not None
 
     def fold(self, x: np.ndarray, result: np.ndarray | None) -> None:
         """Fold all contributions, those of ``x`` included, into ``result``; they share no memory.  Collective."""
