@@ -14,7 +14,9 @@ __all__ = [
     "LEAST_CHUNK",
     "MOST_CARRIED",
     "MOST_CHUNK",
+    "MOST_RELAYED_BLOCKS",
     "MOST_RELAYED_BOX",
+    "MOST_RELAYED_WHOLE",
     "RELAY_RING_BYTES",
     "RELAY_SLOT_BYTES",
     "most_folded_whole",
@@ -25,7 +27,11 @@ __all__ = [
 
 RELAY_SLOT_BYTES = 1 << 18  # of a ring, which a step of a relay packs, for all receivers together
 RELAY_RING_BYTES = 1 << 20  # which each member packs, slot after slot
-MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie
+MOST_RELAYED_BOX = 1 << 22  # bytes of boxes of reshardings; larger ones are read where they lie if they only move
+
+# Bytes of the largest arrays that operations relay to fold them, whole or by the blocks of a reduce_scatter, between
+# near processors: larger ones that can be read are faster to read.  Each member then folds a part.
+MOST_RELAYED_WHOLE, MOST_RELAYED_BLOCKS = 1 << 19, 1 << 18
 
 # If n members fold whole arrays, each of them fetches n - 1.  If they fold slices, each fetches as much as two arrays:
 # its slice of the others' arrays, and the others' results.  But slices take two more rounds of words.

@@ -106,6 +106,22 @@ def relayed_boxes(grid):
     return run
 
 
+def relayed_partial_sums(grid):
+    """Of more bytes than boxes that are only moved are relayed, in dozens of steps."""
+    source, target = sg.Sharding(grid, [[]], partial_axes=[0]), sg.Sharding(grid, [[0]])
+    x = np.empty(3 << 19 | 3)
+    _wait_in_python(meeting_of(grid.group((0,))).state)
+
+    def run(k):
+        x[:] = k + grid.rank
+        with _late_relays(grid, k) as relays:
+            found = np.unique(persist(sg.reshard, x, source, target, grid, x.shape)).tolist()
+        assert relays, "the arrays were not relayed"
+        return found, [3 * k + 3]
+
+    return run
+
+
 def learned_resharding(grid):
     """Of one compiled call, in which the others wait for what rank 0 relays by Python."""
     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])

@@ -45,6 +45,7 @@ OF_PROCESSES = [
     learned_rounds.learned_halo,
     learned_rounds.relayed_fold,
     learned_rounds.relayed_boxes,
+    learned_rounds.relayed_partial_sums,
     learned_rounds.learned_resharding,
 ]
 # Of these every bytecode is a place, of the others every line.

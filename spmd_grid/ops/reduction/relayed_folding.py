@@ -9,37 +9,22 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import (
-    AREA_ALIGNMENT,
-    SLOT_BYTES,
-    RelayProgram,
-    RelayStep,
-    Rings,
-    Slots,
-    area_of,
-    has_areas,
-)
+from spmd_grid.exchange.agreement.relay import RelayProgram, RelayStep, Rings, area_of, has_areas
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import run_of
-from spmd_grid.grid.box import Box, pieces_of
+from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.links.sizes import most_folded_whole
+from spmd_grid.links.sizes import MOST_RELAYED_BLOCKS, MOST_RELAYED_WHOLE
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.ops.reduction.folding import Folding, flat_target
-from spmd_grid.ops.reduction.slice_folding import slices_of
+from spmd_grid.ops.reduction.relayed_alike import cut_into_areas, relay_of_alike
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.typing import Shape
 
 __all__ = ["RelayedFolding"]
-
-# Between near processors, larger arrays that can be read are faster to read: each member then folds a part.
-_WHOLE_IF_NEAR, _BLOCKS_IF_NEAR = 1 << 19, 1 << 18
-
-# Root folds up to this number of arrays alone as fast as it packs, folds and copies slices; more, up to these bytes.
-_FEW_ARRAYS, _ROOT_ALONE = 4, 1 << 16
 
 
 class RelayedFolding:
@@ -79,7 +64,7 @@ class RelayedFolding:
 
     @property
     def _most_if_near(self) -> int:
-        return _WHOLE_IF_NEAR if self._blocks is None else _BLOCKS_IF_NEAR
+        return MOST_RELAYED_WHOLE if self._blocks is None else MOST_RELAYED_BLOCKS
 
     def run(self, x: np.ndarray, target: np.ndarray | None) -> None:
         """Fold all arrays into ``target``, or this member's blocks of them.  Collective."""
@@ -110,34 +95,14 @@ class RelayedFolding:
         if self._program is None:
             if self._blocks is not None:
                 self._program = self._of_blocks(rings, self._blocks)
-            elif self._is_sliced:
-                self._program = self._of_slices(rings)
             else:
-                self._program = self._of_wholes(rings)
+                members, ends = range(self._call.comm.size), (self._dtype.itemsize, self._n_bytes, self._fold)
+                self._program = relay_of_alike(rings, members, *ends, self._root)
         return self._program
-
-    @property
-    def _is_sliced(self) -> bool:
-        size = self._call.comm.size
-        if self._root is not None:
-            return size > _FEW_ARRAYS and self._n_bytes > _ROOT_ALONE
-        return self._n_bytes > most_folded_whole(size)
 
     @cached_property
     def _fold(self) -> int:
         return kernels.fold_address(self._kind, self._dtype)
-
-    def _of_wholes(self, rings: Rings) -> RelayProgram:
-        """Steps in which all members, or root, fold a piece of whole arrays."""
-        me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
-        n, most = self._n_bytes // itemsize, SLOT_BYTES // itemsize
-        slots, folds, steps = Slots.of(min(n, most) * itemsize), self._root in (None, me), []
-        for number, first in enumerate(range(0, n, most)):
-            count, start, at_byte = min(most, n - first), slots.start(number), first * itemsize
-            row = kernels.box_row((count,), itemsize, (itemsize,), at_byte, (itemsize,), start, 0, at.FIRST_RING + me)
-            words = [count, at_byte, *[at_byte if i == me else start for i in range(size)]] if folds else []
-            steps.append(RelayStep([row] if self._root in (None, *_others(me, size)) else [], [], words))
-        return RelayProgram(rings, slots, steps, self._n_bytes if folds else 0, self._fold if folds else 0)
 
     def _of_blocks(self, rings: Rings, blocks: Sequence[Box]) -> RelayProgram:
         """Steps in which every member folds a piece of its block; the slots have an area for each of them.
@@ -147,7 +112,7 @@ class RelayedFolding:
         me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
         runs = [run_of(self._shape, [block]) for block in blocks]
         own = runs[me] if all(run is not None for run in runs) else None
-        cuts, area, slots = self._cut(blocks, size if own is None else size - 1)
+        cuts, area, slots = cut_into_areas(blocks, size if own is None else size - 1, itemsize)
         steps = [RelayStep([], [], []) for _ in range(max(map(len, cuts)))]
         for reader, pieces in enumerate(cuts):
             done = 0
@@ -165,54 +130,10 @@ class RelayedFolding:
                     done += piece.size * itemsize
         return RelayProgram(rings, slots, steps, blocks[me].size * itemsize, self._fold, own_in_ring=own is None)
 
-    def _of_slices(self, rings: Rings) -> RelayProgram:
-        """The steps of a fold by slices: every member folds its slice, and all, or root, copy the others' results.
-
-        If only root has a result, the others fold into memory of the program.
-        """
-        me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
-        flat = (itemsize,)
-        slices = slices_of(self._n_bytes // itemsize, size)
-        has_result = self._root in (None, me)
-        folded_from = 0 if has_result else slices[me].starts[0] * itemsize
-        cuts, area, slots = self._cut(slices, size)
-        steps = [RelayStep([], [], []) for _ in range(max(map(len, cuts)) + 2)]
-        for member, pieces in enumerate(cuts):
-            ring = at.FIRST_RING + member
-            for number, piece in enumerate(pieces):
-                first, start = piece.starts[0] * itemsize, slots.start(number)
-                result = slots.start(number + 2) + area * (size - 1)
-                last = steps[number + 2]
-                if member != me:
-                    steps[number].packs.append(self._pack(piece, start + area * area_of(me, member)))
-                    ends = ring, at.INTO_RESULT
-                    if has_result:
-                        last.lands.append(kernels.box_row(piece.shape, itemsize, flat, result, flat, first, *ends))
-                else:
-                    rows = [first if i == me else start + area * area_of(i, me) for i in range(size)]
-                    into = first - folded_from
-                    steps[number].fold[:] = piece.size, into, *rows
-                    ends = at.INTO_RESULT, ring
-                    if self._root != me:
-                        last.packs.append(kernels.box_row(piece.shape, itemsize, flat, into, flat, result, *ends))
-        scratch = 0 if has_result else slices[me].size * itemsize
-        return RelayProgram(rings, slots, steps, self._n_bytes, self._fold, spreads=True, scratch_bytes=scratch)
-
-    def _cut(self, boxes: Sequence[Box], areas: int) -> tuple[list[list[Box]], int, Slots]:
-        """The pieces of each box, the bytes of an area for one of them, and slots of these areas."""
-        itemsize, largest = self._dtype.itemsize, max(box.size for box in boxes)
-        most = max(min(SLOT_BYTES // AREA_ALIGNMENT // areas * AREA_ALIGNMENT // itemsize, largest), 1)
-        area = -(-most * itemsize // AREA_ALIGNMENT) * AREA_ALIGNMENT
-        return [list(pieces_of(box, most)) for box in boxes], area, Slots.of(area * areas)
-
     def _pack(self, piece: Box, start: int) -> BoxRow | None:
-        """The row that packs a piece of this member's array, or of its cells in a row, at ``start`` of its ring."""
+        """The row that packs a piece of this member's array at ``start`` of its ring."""
         itemsize = self._dtype.itemsize
-        given = c_strides(self._shape, itemsize) if self._blocks is not None else (itemsize,)
+        given = c_strides(self._shape, itemsize)
         offset = sum(first * stride for first, stride in zip(piece.starts, given, strict=True))
         ends = at.FROM_X, at.FIRST_RING + self._call.comm.rank
         return kernels.box_row(piece.shape, itemsize, given, offset, c_strides(piece.shape, itemsize), start, *ends)
-
-
-def _others(me: int, size: int) -> list[int]:
-    return [member for member in range(size) if member != me]

@@ -1,12 +1,13 @@
 """The seconds of an exchange within a node: what its processes keep, pack and land.
 
-Boxes of 16 KiB to 4 MiB pass through the sender's ring (`executor/exchanges/relayed_boxes.py`), in steps in which it
-packs a slot, and waits; their receivers land them from there, or fold them with what they keep, which is only read
-then, and packed before where it is not one run of memory.  Larger ones are read where they lie, and their owners wait
-until they have been read; smaller ones come with the meeting.  What a process keeps is copied besides, step by step:
-cells that it has just packed are in its core's cache.  Where some only pack and others only land, each waits
-for the other in every step but the first; else both have something to do meanwhile.  Those of small grids are listed;
-of others, the most of any process is taken for the same one.
+Boxes of 16 KiB to 4 MiB, and larger ones that are folded, pass through the sender's ring
+(`executor/exchanges/relayed_boxes.py`), in steps in which it packs a slot, and waits; their receivers land them from
+there, or fold them with what they keep, which is only read then, and packed before where it is not one run of memory.
+Those that all get the fold of whole arrays fold a slice each, and pack it for the others.  Other large boxes are read
+where they lie, and their owners wait until they have been read; smaller ones come with the meeting.  What a process
+keeps is copied besides, step by step: cells that it has just packed are in its core's cache.  Where some only pack and
+others only land, each waits for the other in every step but the first; else both have something to do meanwhile.
+Those of small grids are listed; of others, the most of any process is taken for the same one.
 
 A run touches the lines of its arrays in which cells of its boxes lie, and the ring besides.
 
@@ -23,7 +24,7 @@ from typing import NamedTuple
 from spmd_grid.grid.box import Box
 from spmd_grid.links.copies import copy_seconds, in_runs, near_bandwidth, near_seconds, run_seconds
 from spmd_grid.links.model import LinkModel
-from spmd_grid.links.sizes import MOST_RELAYED_BOX, RELAY_RING_BYTES, RELAY_SLOT_BYTES
+from spmd_grid.links.sizes import MOST_RELAYED_BOX, RELAY_RING_BYTES, RELAY_SLOT_BYTES, most_folded_whole
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 
 __all__ = ["runs_of", "seconds_within_node", "touched_bytes"]
@@ -99,14 +100,15 @@ def seconds_within_node(
     after; ``beside``: those that a run touches besides.  All wait before boxes are taken, and their owners afterwards.
     """
     sent, received = most
+    folds = move.hidden is not None
     if max(move.source.grid.size, move.target.grid.size) <= _LISTED:
         works, largest = _listed(move, links)
     else:
-        packed = sent if _is_packed(sent) else 0
+        packed = sent if _is_packed(sent, folds) else 0
         copied = max(0, arrays[1] - received) + packed
         works, largest = [_Work(0, copied, packed, received, sum(arrays), False, 0)] * processes, sent
     steps = -(-max(work.packed for work in works) // RELAY_SLOT_BYTES)
-    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX)
+    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX and not folds)
     # The processes of a node share its caches.
     touched = beside + sum([work.touched + min(work.packed, RELAY_RING_BYTES) for work in works]) / len(works)
     each = [
@@ -156,20 +158,41 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     for process, boxes in given.items():
         touched[process] += touched_bytes(boxes, held[process], size)
     largest = max([piece.box.size for piece in taken], default=0) * size
-    packs, folds = _is_packed(largest), move.hidden is not None
+    folds = move.hidden is not None
+    packs = _is_packed(largest, folds)
     in_ring = folds and any(runs_of(box, held[p]) > 1 for p, box in kept.items())
+    contributions = move.target_box(target.multi_index(0)).shape[0] if folds and packs else 0
     works = []
     for p in sorted({*held, *received}):
         own = kept[p].size if p in kept else 0
-        packed = (sent[p] + own * in_ring) * packs
-        twice = own if folds else min(own, again[p]) * packs
-        copied = (own - twice / 2 + packed) * size
+        moved = _Moved(own, sent[p], received[p])
+        whole = own and own == held[p].size and moved == _Moved(own, *[(contributions - 1) * own] * 2)
+        if contributions > 1 and whole:
+            moved = _folded_alike(own, contributions, own * size)
+        packed = (moved.sent + own * in_ring) * packs
+        twice = moved.own if folds else min(own, again[p]) * packs
+        copied = (moved.own - twice / 2 + packed) * size
         idle = (sent[p] > 0) != (received[p] > 0)
-        moved = copied, packed * size, received[p] * size, touched[p]
-        works.append(_Work(links.node_of(p), *moved, idle, runs[p]))
+        each = copied, int(packed * size), int(moved.received * size), touched[p]
+        works.append(_Work(links.node_of(p), *each, idle, runs[p]))
     return works, largest
 
 
-def _is_packed(largest: int) -> bool:
+class _Moved(NamedTuple):
+    """The cells that a process reads of its own array, packs for others, and takes from their rings."""
+
+    own: float
+    sent: float
+    received: float
+
+
+def _folded_alike(cells: int, members: int, n_bytes: int) -> _Moved:
+    """The cells that each of ``members`` moves if all get the same fold, of whole arrays or of a slice each."""
+    if n_bytes <= most_folded_whole(members):
+        return _Moved(cells, cells, (members - 1) * cells)
+    return _Moved(cells / members, cells, 2 * cells * (members - 1) / members)
+
+
+def _is_packed(largest: int, folds: bool) -> bool:
     """Whether boxes, the largest of this size, pass through rings."""
-    return _PACKED_FROM < largest <= MOST_RELAYED_BOX
+    return _PACKED_FROM < largest and (folds or largest <= MOST_RELAYED_BOX)

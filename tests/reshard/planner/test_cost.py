@@ -109,6 +109,21 @@ def test_within_a_node_nothing_is_packed():
     assert cost.seconds == pytest.approx(near.node_latency + 12 / near.node_bandwidth + 4 / near.memory_bandwidth)
 
 
+@pytest.mark.parametrize("n_bytes", [1 << 22, 1 << 26])
+@pytest.mark.parametrize(("members", "passes"), [(2, 2.25), (4, 2.625)])
+def test_folds_within_a_node_are_relayed(n_bytes, members, passes):
+    """At any size: all but the own part is packed, and taken; the own part is read, which is half of a copy."""
+    links = LinkModel(
+        node_latency=0, step_seconds=0, node_bandwidth=1e9, memory_bandwidth=1e9, call_seconds=0, node_size=members
+    )
+    partial = layout([[], []], (n_bytes // 8, 1), (members,), partial_axes=[0])
+    rows, whole = (layout(split, (n_bytes // 8, 1), (members,)) for split in ([[0], []], [[], []]))
+    seconds = step_cost(Step(EXCHANGE, partial, rows), 8, links).seconds
+    assert seconds == pytest.approx((2 - 1.5 / members) * n_bytes / 1e9)
+    seconds = step_cost(Step(EXCHANGE, partial, whole), 8, links).seconds  # and the fold is packed, and taken
+    assert seconds == pytest.approx(passes * n_bytes / 1e9)
+
+
 def test_nothing_moves():
     for kind, axes in ((EXCHANGE, ()), (SWAP, (0,))):
         cost = step_cost(Step(kind, layout([[0]]), layout([[0]]), axes), 1, SLOW)

@@ -290,8 +290,8 @@ class BoxExchange:
         return self._relay
 
     def program(self, x: np.ndarray | None, result: np.ndarray | None) -> RelayProgram | None:
-        """The relay that moves the boxes of such arrays, if one does at any distance; alike on all members."""
-        if self._relay is None or not self._relay.is_certain:
+        """The relay by which compiled runs move the boxes of such arrays, if they do; alike on all members."""
+        if self._relay is None or not self._relay.is_compiled:
             return None
         return self._relay.program(*self._ends(x, result))
 

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.memory_meeting import MOST_COMPILED, MemoryMeeting
 from spmd_grid.exchange.agreement.relay import (
     AREA_ALIGNMENT,
     SLOT_BYTES,
@@ -84,6 +84,11 @@ class RelayedBoxes:
         """Whether boxes are relayed at any distance; alike on all.  Collective at its first use."""
         fits = self._fits and 0 < self._largest_bytes <= MOST_RELAYED_BOX
         return fits and self.meeting.rings() is not None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled runs relay them, which keep the interpreter's lock; alike on all.  Collective at first."""
+        return self.is_certain and self._largest_bytes <= MOST_COMPILED
 
     def run(self, x: np.ndarray, result: np.ndarray) -> None:
         """Move all boxes from ``x`` to ``result``, which share no memory.  Collective."""
