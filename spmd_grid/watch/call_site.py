@@ -16,7 +16,7 @@ __all__ = ["PACKAGE", "call_site", "is_ours", "main_thread_call_site"]
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NOT_USERS = PACKAGE, os.path.dirname(np.__file__) + os.sep  # numpy calls operators of arrays for the user
-_COMPILERS = "numba", "llvmlite"  # what they call for themselves, such as parts of the standard library, is not the user's
+_COMPILERS = "numba", "llvmlite"  # what these call in their turn is not the user's either
 
 
 def call_site(frame: FrameType | None = None) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from support.hosts.command import refusal
 from support.jobs import clean_environment, mpi_command
 from support.patience import run_in_time
 
@@ -53,7 +53,10 @@ _ENDED = re.compile(r"ended with exit code \d+ after ([\d.]+) s")
 
 @functools.cache
 def _refusal() -> str:
-    return refusal() or ("" if mpi_command() else f"hosts inside this machine need an mpiexec beside {sys.executable}")
+    if not mpi_command():
+        return f"hosts inside this machine need an mpiexec beside {sys.executable}"
+    tried = subprocess.run([sys.executable, CLUSTER, "check"], capture_output=True, text=True)
+    return "" if tried.returncode == 0 else tried.stderr.strip().removeprefix("cluster: ")
 
 
 def skip_without_hosts() -> None:
