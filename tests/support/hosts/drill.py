@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -59,6 +60,10 @@ def main():
     what, when = sys.argv[1:] + ["", "10"][len(sys.argv) - 1 :]
     file = Path(when) if when.startswith("/") else None
     at = -1 if file else int(when)
+    if what == "another Python" and socket.gethostname() == "node2":
+        from spmd_grid.transport.mpi.hosts import hosts
+
+        hosts.sys = SimpleNamespace(version_info=SimpleNamespace(major=3, minor=99))
     if os.environ.get("DRILL_NOTICE"):
         from spmd_grid.transport.mpi.liveness import host_watch
 

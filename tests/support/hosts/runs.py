@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from support.jobs import clean_environment, mpi_command
 from support.patience import run_in_time
 
-__all__ = ["CLUSTER", "Run", "run_on_hosts", "skip_without_hosts"]
+__all__ = ["CLUSTER", "Run", "no_memfd", "run_on_hosts", "skip_without_hosts"]
 
 CLUSTER = Path(__file__).resolve().parents[3] / "scripts" / "cluster"
 
@@ -24,7 +25,10 @@ class Run:
 
     def __init__(self, words: list[str], limit: float, environment: dict[str, str]):
         began = time.monotonic()
-        done = run_in_time([sys.executable, CLUSTER, *words], env=clean_environment(**environment), limit=limit)
+        # The ``python`` and ``mpiexec`` of these tests, also where their environment is not activated.
+        path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+        environment = clean_environment(**{"PATH": path, **environment})
+        done = run_in_time([sys.executable, CLUSTER, *words], env=environment, limit=limit)
         self.seconds = time.monotonic() - began
         self.code, self.out = done.returncode, done.stdout
         ours = [line.removeprefix("cluster: ") for line in done.stderr.splitlines() if line.startswith("cluster: ")]
@@ -49,6 +53,17 @@ class Run:
 # Open MPI's launcher and the process that it has started may both set its group; then it warns, and all goes well.
 _OF_LAUNCHER = "plm:ssh: Warning: setpgid("
 _ENDED = re.compile(r"ended with exit code \d+ after ([\d.]+) s")
+
+
+def no_memfd(host: str) -> str:
+    """The text of a ``sitecustomize.py`` that takes a call of the system away on one host."""
+    return (
+        "import os, socket\n"
+        "def refused(*arguments):\n"
+        "    raise OSError(38, 'Function not implemented')\n"
+        f"if socket.gethostname() == {host!r}:\n"
+        "    os.memfd_create = refused\n"
+    )  # fmt: skip
 
 
 @functools.cache
