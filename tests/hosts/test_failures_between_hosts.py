@@ -35,6 +35,7 @@ def check_end(run, *texts, without=(), code=1):
         ("exit", ["rank 1 (1,) on node1 of 2 ended", "while rank 0 (0,) on node0 waits for it in all_reduce"], {}),
         ("return", ["rank 1 (1,) on node1 of 2 ended", "while rank 0 (0,) on node0 waits for it in all_reduce"], {}),
         ("mismatch", ["MismatchError", "rank 1 (1,): broadcast(", "rank 0 (0,): all_reduce("], {}),
+        ("os._exit", [], {}),
         ("hang", ["no progress for 2 s", "rank 0 (0,) on node0 waits in", "rank 1 (1,) on node1 computes since"],
          {"SPMD_GRID_TIMEOUT": "2"}),
     ],

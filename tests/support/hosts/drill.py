@@ -31,6 +31,8 @@ def act(what, grid):
         ctypes.PyDLL(None).sleep(1000)  # keeps the interpreter's lock
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if what == "os._exit":
+        os._exit(0)
     return what == "return"
 
 
