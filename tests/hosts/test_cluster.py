@@ -127,6 +127,13 @@ def test_events_are_due_once_in_order():
         (["run", "--ranks-per-node", "3,1", "--map", "cyclic", "--", "x"], "the same number of ranks on every node"),
         (["run", "--latency", "3", "--", "x"], "'3' is not a number with one of the units us, ms, s"),
         (["run", "--setup", "2", "true", "--", "x"], "--setup is for node '2'; there are nodes 0 to 1"),
+        (["run", "--nodes", "0", "--", "x"], "--nodes is 0; it must be 1 to 64"),
+        (["run", "-n", "0", "--", "x"], "-n is 0; it must be at least the number of nodes, 2"),
+        (["run", "--ranks-per-node", "2,x", "--", "x"], "'2,x' is not a list of numbers such as 3,1"),
+        (["run", "--private", "/no/such", "--", "x"], "--private is '/no/such'; there is no such folder"),
+        (["run", "--at", "5", "link-dwn 1", "--", "x"], "--at: 'link-dwn 1' is no action"),
+        (["run", "--at", "5", "kill-node 2", "--", "x"], "--at: 'kill-node 2' is for node '2'; there are nodes 0 to 1"),
+        (["run", "--at", "5", "signal FOO", "--", "x"], "--at: 'signal FOO' is no action"),
     ],
 )
 def test_wrong_options(words, message, capsys):
@@ -142,11 +149,26 @@ def test_ranks_of_nodes():
     assert read_options(["run", "--rate", "1gbit", "--latency", "20us", "--", "x"]).rate == 1.25e8
 
 
-def test_where_namespaces_are_not_permitted():
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("net", "cluster: hosts inside this machine need namespaces, which are not permitted here ("),
+        ("time", "cluster: hosts inside this machine need namespaces of their own (uts, ipc, "),
+    ],
+)
+def test_where_namespaces_are_not_permitted(kind, line):
     """One line says why: `scripts/cluster` ends with it, tests are skipped with it."""
     skip_without_hosts()
-    forbid = f"echo 0 > /proc/sys/user/max_net_namespaces && exec {sys.executable} {CLUSTER} check"
+    forbid = f"echo 0 > /proc/sys/user/max_{kind}_namespaces && exec {sys.executable} {CLUSTER} check"
     found = subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", forbid], capture_output=True, text=True)
     assert (found.returncode, found.stdout) == (2, ""), found
-    assert found.stderr.startswith("cluster: hosts inside this machine need namespaces, which are not permitted here")
-    assert found.stderr.endswith(" or allow user namespaces\n") and found.stderr.count("\n") == 1, found
+    assert found.stderr.startswith(line) and found.stderr.count("\n") == 1, found
+
+
+def test_a_user_may_have_hosts():
+    """Without root, and with a PATH in which the system's tools are not, as some systems give it to users."""
+    skip_without_hosts()
+    words = ["unshare", "--user", "--map-user=1000", "--map-group=1000", sys.executable, CLUSTER, "check"]
+    found = subprocess.run(words, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (0, ""), found
+    assert found.stderr == "cluster: hosts inside this machine are permitted\n", found

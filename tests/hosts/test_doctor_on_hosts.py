@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from support.hosts.runs import run_on_hosts
-from support.jobs import is_mpich
+from support.hosts.runs import no_memfd, run_on_hosts
+from support.jobs import clean_environment, is_mpich
 
 from spmd_grid.cli.doctor.hosts import of_hosts, transport_in
 from spmd_grid.cli.doctor.verdict import OK, SLOW
@@ -24,9 +24,9 @@ def checks_of(*hosts, transport="UCX: tcp/eth0"):
     return {check.name: check for check in of_hosts({"hosts": list(hosts), "links": LINKS}, transport)}
 
 
-def doctor(*options, **environment):
+def doctor(*options, n=4, **environment):
     run = run_on_hosts(
-        *options, "--", "python", "-m", "spmd_grid", "doctor", "-n", 4, "--json", "--limit", 240,
+        *options, "--", "python", "-m", "spmd_grid", "doctor", "-n", n, "--json", "--limit", 240,
         action="exec", limit=60, **environment,
     )  # fmt: skip
     assert run.code == 0 and not run.left, run
@@ -44,6 +44,13 @@ def test_a_cluster():
     assert not {"cores", "shared arrays", "single copy"} & set(found)  # each host has its own
 
 
+def test_a_rank_on_each_host():
+    found = doctor("-n", 3, "--nodes", 3, n=3)
+    assert found["hosts"]["value"] == "3: node0 (rank 0), node1 (rank 1), node2 (rank 2)"
+    assert found["hosts"]["verdict"] == OK and found["node0, node1, node2"]["value"] == "1 rank each, 1 core"
+    assert "links between hosts" in found and "links within hosts" not in found
+
+
 def test_ranks_that_are_spread_badly_on_a_host_without_proc():
     environment = {"MPIR_CVAR_CH4_NETMOD": "ofi"} if is_mpich() else {}  # UCX does not start there
     found = doctor("-n", 4, "--map", "cyclic", "--setup", 1, "umount -l /proc", **environment)
@@ -55,11 +62,14 @@ def test_ranks_that_are_spread_badly_on_a_host_without_proc():
     assert "/proc cannot be read" in found["node1"]["value"] and "mount -t proc" in found["node1"]["advice"]
 
 
-def test_hosts_with_unequal_numbers_of_ranks():
-    found = doctor("--ranks-per-node", "3,1")
+def test_hosts_with_unequal_numbers_of_ranks_of_which_one_has_no_memfd(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(no_memfd("node0"))
+    found = doctor("--ranks-per-node", "3,1", PYTHONPATH=f"{tmp_path}:{clean_environment()['PYTHONPATH']}")
     assert found["hosts"]["value"] == "2: node0 (ranks 0-2), node1 (rank 3)" and found["hosts"]["verdict"] == SLOW
     assert found["hosts"]["advice"].startswith("One host has 3 ranks, another 1: ")
     assert found["node0"]["value"].startswith("3 ranks, ") and found["node1"]["value"].startswith("1 rank, ")
+    assert "this system makes no anonymous shared files (memfd)" in found["node0"]["value"]
+    assert "sent in messages" in found["node0"]["advice"]
     assert "ranks 0 and 3 on different nodes" in found["ping of 8 bytes"]["value"]
 
 

@@ -33,13 +33,17 @@ def check_end(run, *texts, without=(), code=1):
     [
         ("raise", ["rank 1 (1,) on node1 of 2 failed", "ValueError: broken on purpose"], {}),
         ("exit", ["rank 1 (1,) on node1 of 2 ended", "while rank 0 (0,) on node0 waits for it in all_reduce"], {}),
+        ("return", ["rank 1 (1,) on node1 of 2 ended", "while rank 0 (0,) on node0 waits for it in all_reduce"], {}),
         ("mismatch", ["MismatchError", "rank 1 (1,): broadcast(", "rank 0 (0,): all_reduce("], {}),
+        ("os._exit", [], {}),
         ("hang", ["no progress for 2 s", "rank 0 (0,) on node0 waits in", "rank 1 (1,) on node1 computes since"],
          {"SPMD_GRID_TIMEOUT": "2"}),
     ],
 )  # fmt: skip
 def test_a_rank_on_another_host_fails(what, texts, environment):
-    check_end(drill(what, **environment), *texts, code=None)
+    run = drill(what, options=["--at", "started", "on 0 true"], **environment)
+    check_end(run, *texts, code=None)
+    assert in_time(run.since("on 0 true"), SOON + float(environment.get("SPMD_GRID_TIMEOUT", 0))), run
 
 
 @pytest.mark.parametrize(
@@ -68,11 +72,6 @@ def test_a_rank_of_another_host_is_in_an_operation_of_another_group(what):
 
 
 @pytest.mark.full
-def test_a_rank_on_another_host_returns_early():
-    check_end(drill("return"), "rank 1 (1,) on node1 of 2 ended", "waits for it in all_reduce", code=None)
-
-
-@pytest.mark.full
 def test_a_rank_on_another_host_computes_in_c():
     check_end(
         drill("hang in C", SPMD_GRID_TIMEOUT="2"),
@@ -83,8 +82,9 @@ def test_a_rank_on_another_host_computes_in_c():
 
 @pytest.mark.parametrize("ranks", ["1,1", pytest.param("1,2", marks=pytest.mark.full)])
 def test_a_rank_on_another_host_is_killed(ranks):
-    run = drill("kill", options=["--ranks-per-node", ranks])
+    run = drill("kill", options=["--ranks-per-node", ranks, "--at", "started", "on 0 true"])
     check_end(run, code=None)
+    assert in_time(run.since("on 0 true"), SOON), run
 
 
 def test_a_host_dies():
@@ -121,7 +121,7 @@ def test_a_host_is_gone_when_all_others_have_ended():
     assert "no progress for 2 s" in run.err and "rank 1 (1,) on node1 has ended" in run.err, run
     assert "rank 2 does not answer, nor does its node (node2)" in run.err, run
     assert run.code not in (0, 124), run
-    assert not [line for line in run.left if line.startswith("node0")], run
+    assert not [line for line in run.left if not line.startswith("node2")], run
 
 
 def test_a_rank_of_another_host_loops_when_all_others_have_ended():

@@ -1,9 +1,10 @@
 """Hosts that are not alike: other software, other clocks, folders of their own, and less of a system."""
 
+import sys
 from pathlib import Path
 
 import pytest
-from support.hosts.runs import run_on_hosts
+from support.hosts.runs import no_memfd, run_on_hosts
 from support.jobs import clean_environment, is_mpich, of_mpi
 from support.patience import in_time
 
@@ -23,21 +24,24 @@ def run(*command, setup=(), options=(), ranks="1,1", **environment):
     return run_on_hosts("--ranks-per-node", ranks, *options, *before, "--", *exports, *command, **environment)
 
 
-def test_another_version_on_one_host(tmp_path):
+def test_other_software_on_two_hosts(tmp_path):
+    """Another version of the package on one, and another Python (by a number that it makes up) on the next."""
     other = tmp_path / "version.py"
     other.write_text('__version__ = "9.8.7"\n')
     ended = run(
-        "python", DRILL, "end", setup=[f"mount --bind {other} {PACKAGE / 'version.py'}"], PYTHONDONTWRITEBYTECODE="1"
-    )
+        "python", DRILL, "another Python", setup=[f"mount --bind {other} {PACKAGE / 'version.py'}"], ranks="1,1,2",
+        PYTHONDONTWRITEBYTECODE="1",
+    )  # fmt: skip
     assert ended.code not in (0, 124) and not ended.left, ended
-    ours = spmd_grid.__version__
     assert "TransportError: init_grid: processes run different software" in ended.err, ended
-    assert f"spmd_grid {ours}, Python 3." in ended.err and " on node0 (rank 0)" in ended.err, ended
-    assert "spmd_grid 9.8.7, Python 3." in ended.err and " on node1 (rank 1)" in ended.err, ended
+    ours, python = spmd_grid.__version__, f"Python 3.{sys.version_info.minor}"
+    assert f"  spmd_grid {ours}, {python} on node0 (rank 0)\n" in ended.err, ended
+    assert f"  spmd_grid 9.8.7, {python} on node1 (rank 1)\n" in ended.err, ended
+    assert f"  spmd_grid {ours}, Python 3.99 on node2 (ranks 2-3)\n" in ended.err, ended
 
 
-def test_another_python_on_one_host():
-    """Here there is one Python: the others' answers are made up."""
+def test_hosts_of_one_name():
+    """The others' answers are made up."""
     hosts = of_mpi("hosts.hosts")
 
     class Answers:
@@ -58,7 +62,8 @@ def check_times(trace, ranks=2):
         assert in_time(1e-6 * late, 0.02), same
 
 
-def test_a_clock_that_is_wrong_by_an_hour(tmp_path):
+@pytest.mark.parametrize("ranks", ["2,2", "1,1,1", "3,1"])
+def test_a_clock_that_is_wrong_by_an_hour(tmp_path, ranks):
     (tmp_path / "sitecustomize.py").write_text(
         "import socket, time\n"
         "right = time.time\n"
@@ -67,11 +72,11 @@ def test_a_clock_that_is_wrong_by_an_hour(tmp_path):
     )  # fmt: skip
     folder = tmp_path / "trace"
     paths = f"{tmp_path}:{clean_environment()['PYTHONPATH']}"
-    ended = run("python", DRILL, "end", "15", ranks="3,1", PYTHONPATH=paths, SPMD_GRID_TRACE=str(folder))
+    ended = run("python", DRILL, "end", "15", ranks=ranks, PYTHONPATH=paths, SPMD_GRID_TRACE=str(folder))
     assert ended.code == 0 and not ended.left, ended
     trace = read_trace(folder)
     assert trace.missing == []
-    check_times(trace, ranks=4)
+    check_times(trace, ranks=sum(map(int, ranks.split(","))))
     assert not [path.name for path in folder.iterdir() if path.name.startswith(".spmd")]
 
 
@@ -116,16 +121,6 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     assert "OutputError: the trace cannot be written to" in ended.err and "(on node1)" in ended.err, ended
 
 
-# Takes a call of the system away on one host.
-NO_MEMFD = """
-import os, socket
-
-def refused(*arguments):
-    raise OSError(38, "Function not implemented")
-
-if socket.gethostname() == "node1":
-    os.memfd_create = refused
-"""
 NO_PROC = "umount -l /proc"
 # UCX (1.20) itself does not start without /proc; MPICH's other network layer does, and so does Open MPI.
 WITHOUT_UCX = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
@@ -133,7 +128,7 @@ WITHOUT_UCX = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
 
 @pytest.mark.parametrize("missing", ["memfd", "proc"])
 def test_a_host_without_shared_memory_sends_messages(tmp_path, missing):
-    (tmp_path / "sitecustomize.py").write_text(NO_MEMFD if missing == "memfd" else "")
+    (tmp_path / "sitecustomize.py").write_text(no_memfd("node1") if missing == "memfd" else "")
     paths = f"{tmp_path}:{clean_environment()['PYTHONPATH']}"
     ended = run(
         "python", CHECKS, "halos", "reshardings", ranks="1,2", setup=[NO_PROC] * (missing == "proc"),

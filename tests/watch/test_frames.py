@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from spmd_grid.watch.call_site import main_thread_call_site
+from spmd_grid.watch.call_site import call_site, main_thread_call_site
 from spmd_grid.watch.frames import look_at_frames, look_at_main_frame
 
 # Threads call functions with frames of many sizes, and leave garbage whose destructors let other threads run.
@@ -102,3 +102,15 @@ def test_the_main_thread_is_seen_from_others():
     thread.start()
     thread.join()
     assert found[0] and ".py:" in found[1]
+
+
+def test_the_call_site_of_a_thread_that_compiles():
+    """It is the line that has called the compiler, whatever part of the library that calls in its turn."""
+    compiler = {"__name__": "numba.core.compiler"}
+    exec("def compiled(call, *args):\n    return call(*args)", compiler)
+
+    def look():
+        return call_site(sys._getframe())
+
+    line = sys._getframe().f_lineno + 1
+    assert compiler["compiled"](look) == f"test_frames.py:{line}"

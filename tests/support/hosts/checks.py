@@ -112,7 +112,7 @@ def messages(grid):
 
 
 def halos(grid):
-    """Updates by all boundary rules, and in a compiled loop."""
+    """Updates by all boundary rules, called, started, and in a compiled loop."""
     names = [[axis] for axis in range(len(grid.shape))] + [[]] * (2 - len(grid.shape))
     sizes = [1, 2] * len(grid.shape)
     count = 0
@@ -129,10 +129,14 @@ def halos(grid):
                     u.core[...] = whole[u.global_slices] + step
                     plan.update(u.local)
                     check(np.array_equal(u.local, np.pad(whole + step, pad, mode)[place]), "halo", mode, shape, step)
+                u.core[...] = whole[u.global_slices] * 2
+                plan.start(u.local)
+                plan.wait()
+                check(np.array_equal(u.local, np.pad(whole * 2, pad, mode)[place]), "started halo", mode, shape)
                 u.core[...] = whole[u.global_slices] - 5
                 updates_free(plan, u.local, 4)
                 check(np.array_equal(u.local, np.pad(whole - 5, pad, mode)[place]), "compiled loop", mode, shape)
-                count += 4
+                count += 5
     return count
 
 

@@ -130,10 +130,8 @@ class Cluster:
         }
         if verb == "signal":
             self._signal_command(getattr(signal, f"SIG{what.removeprefix('SIG')}"))
-        elif verb in actions and what.isdigit() and int(what) < len(self._hosts):
-            actions[verb](self._hosts[int(what)])
         else:
-            raise ClusterError(f"--at: {action!r} is no action")
+            actions[verb](self._hosts[int(what)])
 
     def _on(self, node: int, line: str, check: bool = False) -> None:
         done = subprocess.run(self._hosts[node].words(["sh", "-c", line], os.getcwd()), stdin=subprocess.DEVNULL)

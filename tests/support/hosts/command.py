@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,11 +16,13 @@ from support.hosts.cluster import Cluster
 from support.hosts.options import Options, read_options
 from support.hosts.system import LIBC, ClusterError, children, say
 
-__all__ = ["main", "refusal"]
+__all__ = ["main"]
 
 _PR_SET_PDEATHSIG = 1
 _SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "cluster"
 _INSIDE = "inside-namespaces"
+_SYSTEM_TOOLS = "/usr/sbin:/sbin"  # some systems do not have them in the PATH of users
+_SYS_ADMIN = 1 << 21
 
 
 def main() -> None:
@@ -32,7 +35,7 @@ def main() -> None:
     sys.exit(_run(read_options(sys.argv[1:])))
 
 
-def refusal() -> str:
+def _refusal() -> str:
     """The reason why there can be no hosts here, in a line; empty if there can."""
     missing = [tool for tool in ("unshare", "nsenter", "ip", "tc") if shutil.which(tool) is None]
     if missing:
@@ -48,12 +51,15 @@ def refusal() -> str:
 
 def _unshare() -> list[str]:
     """The words that start process 1.  In a user namespace anybody is root, where the system permits it."""
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    capable = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    is_admin = capable is not None and int(capable[1], 16) & _SYS_ADMIN
+    user = [] if is_admin else ["--user", "--map-root-user"]
     return ["unshare", *user, "--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"]
 
 
 def _run(options: Options) -> int:
-    reason = refusal()
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_TOOLS}"
+    reason = _refusal()
     if reason:
         say(reason)
         return 2

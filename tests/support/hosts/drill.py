@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -30,6 +31,8 @@ def act(what, grid):
         ctypes.PyDLL(None).sleep(1000)  # keeps the interpreter's lock
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if what == "os._exit":
+        os._exit(0)
     return what == "return"
 
 
@@ -59,6 +62,10 @@ def main():
     what, when = sys.argv[1:] + ["", "10"][len(sys.argv) - 1 :]
     file = Path(when) if when.startswith("/") else None
     at = -1 if file else int(when)
+    if what == "another Python" and socket.gethostname() == "node2":
+        from spmd_grid.transport.mpi.hosts import hosts
+
+        hosts.sys = SimpleNamespace(version_info=SimpleNamespace(major=3, minor=99))
     if os.environ.get("DRILL_NOTICE"):
         from spmd_grid.transport.mpi.liveness import host_watch
 

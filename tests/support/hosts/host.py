@@ -43,7 +43,10 @@ class Host:
         os.close(heard)
         os.waitpid(maker, 0)
         if not answer:
-            raise ClusterError("a host cannot have namespaces of its own here: namespaces in namespaces are refused")
+            wanted = ", ".join(NAMESPACES)
+            raise ClusterError(
+                f"hosts inside this machine need namespaces of their own ({wanted}), which are refused here"
+            )
         self.pid = int(answer)
         self.namespace = _namespace(self.pid)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import signal
 from dataclasses import dataclass, field
 
 __all__ = ["Options", "read_options"]
 
 _MOST_NODES = 64
+_ACTIONS = ("link-down", "link-up", "kill-node", "power-off", "freeze", "thaw", "on")  # on a node
 
 _DESCRIPTION = """\
 Runs MPI programs on several hosts that are made of namespaces inside this machine (Linux; root, or user namespaces).
@@ -73,8 +76,10 @@ def read_options(words: list[str]) -> Options:
         if given.n not in (None, sum(ranks)):
             parser.error(f"--ranks-per-node is for {sum(ranks)} ranks, -n is {given.n}")
     else:
-        nodes = given.nodes or 2
-        n = given.n or 2 * nodes
+        nodes = 2 if given.nodes is None else given.nodes
+        n = 2 * nodes if given.n is None else given.n
+        if nodes < 1:
+            parser.error(f"--nodes is {nodes}; it must be 1 to {_MOST_NODES}")
         if n < nodes:
             parser.error(f"-n is {n}; it must be at least the number of nodes, {nodes}")
         ranks = [n * (i + 1) // nodes - n * i // nodes for i in range(nodes)][::-1]
@@ -82,7 +87,12 @@ def read_options(words: list[str]) -> Options:
         parser.error(f"there must be 1 to {_MOST_NODES} nodes with a rank or more each")
     if given.map == "cyclic" and len(set(ranks)) > 1:
         parser.error("--map cyclic wants the same number of ranks on every node")
-    setup = [(_node(parser, node, ranks), command) for node, command in given.setup]
+    setup = [(_node(parser, "--setup", node, ranks), command) for node, command in given.setup]
+    for _, action in given.at:
+        _check_action(parser, action, ranks)
+    for folder in given.private:
+        if not os.path.isdir(folder):
+            parser.error(f"--private is {folder!r}; there is no such folder")
     return Options(
         given.action, command, ranks, given.latency, given.rate, given.map == "cyclic", given.mpi, not given.all_cores,
         given.private, setup, given.at, given.limit, given.settle, given.times, given.leftovers,
@@ -101,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-n", type=int, help="ranks of all nodes together (two per node)")
     parser.add_argument("--nodes", type=int, help="nodes (2)")
     parser.add_argument("--ranks-per-node", type=_counts, metavar="N,N", help="ranks of each node, such as 3,1")
-    parser.add_argument("--map", choices=["block", "cyclic"], default="block", help="neighbouring ranks share a node")
+    parser.add_argument("--map", choices=["block", "cyclic"], default="block",
+                        help="neighbouring ranks share a node (block), or are on different ones")  # fmt: skip
     parser.add_argument("--mpi", choices=["mpich", "openmpi"], help="the library (that of the mpiexec in PATH)")
     parser.add_argument("--latency", type=_seconds, default=0.0, metavar="TIME", help="between nodes, such as 100us")
     parser.add_argument("--rate", type=_rate, default=0.0, metavar="RATE", help="of each node's cable, such as 1gbit")
@@ -118,13 +129,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _node(parser: argparse.ArgumentParser, text: str, ranks: list[int]) -> int:
+def _node(parser: argparse.ArgumentParser, option: str, text: str, ranks: list[int]) -> int:
     if not text.isdigit() or int(text) >= len(ranks):
-        parser.error(f"--setup is for node {text!r}; there are nodes 0 to {len(ranks) - 1}")
+        parser.error(f"{option} is for node {text!r}; there are nodes 0 to {len(ranks) - 1}")
     return int(text)
 
 
+def _check_action(parser: argparse.ArgumentParser, action: str, ranks: list[int]) -> None:
+    """An action with a typing error must not be found when it is due, hours later."""
+    verb, what, rest = [*action.split(maxsplit=2), "", "", ""][:3]
+    if verb == "signal" and hasattr(signal, f"SIG{what.removeprefix('SIG')}") and not rest:
+        return
+    if verb not in _ACTIONS or (verb == "on") != bool(rest):
+        parser.error(f"--at: {action!r} is no action; see --help")
+    _node(parser, f"--at: {action!r}", what, ranks)
+
+
 def _counts(text: str) -> list[int]:
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 3,1")
     return [int(word) for word in text.split(",")]
 
 

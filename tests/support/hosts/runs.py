@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from support.hosts.command import refusal
 from support.jobs import clean_environment, mpi_command
 from support.patience import run_in_time
 
-__all__ = ["CLUSTER", "Run", "run_on_hosts", "skip_without_hosts"]
+__all__ = ["CLUSTER", "Run", "no_memfd", "run_on_hosts", "skip_without_hosts"]
 
 CLUSTER = Path(__file__).resolve().parents[3] / "scripts" / "cluster"
 
@@ -24,7 +25,10 @@ class Run:
 
     def __init__(self, words: list[str], limit: float, environment: dict[str, str]):
         began = time.monotonic()
-        done = run_in_time([sys.executable, CLUSTER, *words], env=clean_environment(**environment), limit=limit)
+        # The ``python`` and ``mpiexec`` of these tests, also where their environment is not activated.
+        path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+        environment = clean_environment(**{"PATH": path, **environment})
+        done = run_in_time([sys.executable, CLUSTER, *words], env=environment, limit=limit)
         self.seconds = time.monotonic() - began
         self.code, self.out = done.returncode, done.stdout
         ours = [line.removeprefix("cluster: ") for line in done.stderr.splitlines() if line.startswith("cluster: ")]
@@ -51,9 +55,23 @@ _OF_LAUNCHER = "plm:ssh: Warning: setpgid("
 _ENDED = re.compile(r"ended with exit code \d+ after ([\d.]+) s")
 
 
+def no_memfd(host: str) -> str:
+    """The text of a ``sitecustomize.py`` that takes a call of the system away on one host."""
+    return (
+        "import os, socket\n"
+        "def refused(*arguments):\n"
+        "    raise OSError(38, 'Function not implemented')\n"
+        f"if socket.gethostname() == {host!r}:\n"
+        "    os.memfd_create = refused\n"
+    )  # fmt: skip
+
+
 @functools.cache
 def _refusal() -> str:
-    return refusal() or ("" if mpi_command() else f"hosts inside this machine need an mpiexec beside {sys.executable}")
+    if not mpi_command():
+        return f"hosts inside this machine need an mpiexec beside {sys.executable}"
+    tried = subprocess.run([sys.executable, CLUSTER, "check"], capture_output=True, text=True)
+    return "" if tried.returncode == 0 else tried.stderr.strip().removeprefix("cluster: ")
 
 
 def skip_without_hosts() -> None:
