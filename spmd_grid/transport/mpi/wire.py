@@ -87,7 +87,7 @@ class MpiWire(Wire):
         comm: Group,
         requests: Sequence[Sequence[MPI.Request]],
         library: MpiLibrary,
-        nap: Callable[[float], None] | None,
+        nap: Callable[[float, float], None] | None,
         lifeline: Lifeline | None,
         send_straight: Callable[[Straight], MPI.Request],
         on_close: Callable[[MpiWire], None],
@@ -101,7 +101,7 @@ class MpiWire(Wire):
         self.times_well = nap is None
         self._waited_for: tuple[int, int, int] = (-1, 0, 0)
         self._waiting: WaitedFor | None = None
-        self._began = 0.0
+        self._began = self._called = 0.0
         self._library = library
         self._discarded: list[tuple[list[MPI.Request], np.ndarray]] = []
         self._persistent = [request for group in requests for request in group]
@@ -174,7 +174,9 @@ class MpiWire(Wire):
         if self._nap is None:
             time.sleep(0)  # a compiled loop may hold the interpreter's lock, which other threads need
         else:
-            self._nap(now - self._began)
+            # It gives way before each call; where it waits for another node, others may have had the core meanwhile.
+            self._nap(now - self._began, 0.0 if address else now - self._called)
+            self._called = time.perf_counter()
 
     def _wait_for(self, address: int, value: int, member: int) -> WaitedFor:
         if self.meets:

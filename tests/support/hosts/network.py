@@ -14,7 +14,7 @@ from support.hosts.system import STATE, ClusterError, do
 
 __all__ = ["Bridge", "Relay", "make_network"]
 
-_MTU = 9000
+_MTU, _NETWORK = 9000, f"{address_of(0).rpartition('.')[0]}.0/24"
 _BURST_SECONDS, _LEAST_BURST = 0.0005, 2 * _MTU  # tbf lets through that much at once
 _QUEUE_SECONDS = 0.2
 _TUNSETIFF, _TAP_WITHOUT_HEADER = 0x400454CA, 0x1002
@@ -98,5 +98,8 @@ def _has_netem() -> bool:
 
 def _address(host: Host) -> None:
     within = f"nsenter -t {host.pid} --net ip"
-    do(f"{within} addr add {address_of(host.number)}/24 dev eth0", f"{within} link set eth0 up")
-    do(f"{within} link set lo up")
+    address = address_of(host.number)
+    do(f"{within} addr add {address}/24 dev eth0", f"{within} link set eth0 up", f"{within} link set lo up")
+    # A system may be set to find the network's pace and to send at it (BBR): what it finds wanders for seconds, and
+    # times with it, by a fourth.  Every system has Reno, which sends as long as nothing is lost.
+    do(f"{within} route replace {_NETWORK} dev eth0 scope link src {address} congctl reno")
