@@ -32,6 +32,7 @@ comes out goes back the same way, in chunks that overlap.  There the bytes are
 and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
 
 Wherever a process waits for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.
+Python makes each chunk of a fold, which takes it half of `call_seconds`.
 
 Within nodes, members read one another's memory (`links/copies.py`).  Every operation begins with an exchange of
 headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and polls meanwhile.
@@ -143,7 +144,8 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         if name == "reduce_scatter" and folds:
             messages = max(messages, ceil(max(into, out_of) / _chunk_bytes(name, n_bytes, crowd)))
         seconds += rounds * links.network_latency + messages * links.message_seconds
-        seconds += _waits(name, n_bytes, max(into, out_of), crowd) * links.wake_seconds
+        waits = _waits(name, n_bytes, max(into, out_of), crowd)
+        seconds += waits * (links.wake_seconds + (links.call_seconds / 2 if folds else 0.0))
         chunks = folds * _chunk_bytes(name, n_bytes, crowd) / 2
         of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
         seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
