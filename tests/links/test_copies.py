@@ -118,7 +118,7 @@ def test_what_touches_less_is_no_slower():
         ([[0], [1]], [[0, 1], []], 1448, 6 * 5.4 / 9),
         # Each packs 4 MiB of 12, and keeps them: it reads them twice, but the second time from its core's cache.
         ([[0, 1], []], [[0], []], 1448, 2.5 * 4 * 9.4 / 13),
-        # The first of a node has all cells of both, packs 2 MiB, and reads them again to keep them; the other lands them.
+        # The first of a node has all cells of both, packs 2 MiB, and reads them again; the other one lands them.
         ([[1], []], [[0], []], 724, 4 * 0.1),
     ],
     ids=str,
