@@ -76,7 +76,7 @@ class Wire:
     shorts.  ``polls`` and ``yields``: numbers of polls before giving way, and of yields before a call of
     ``on_wait(address, value, member)``: the address of a word, the value that it must reach, and the index of the
     source that writes it (of reader r: -2 - r).  Address 0 stands for messages; ``member`` is then 0 for those to be
-    received and 1 for those to be sent.
+    received and 1 for those to be sent.  ``yields_again``: as ``yields``, after further calls in a wait for a word.
     """
 
     on_post = 0

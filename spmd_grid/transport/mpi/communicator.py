@@ -297,13 +297,14 @@ class MpiCommunicator(Group):
             if lifeline is not None:
                 lifeline.listen()
             if self._polite:
-                now = time.perf_counter()
+                now, gave_way = time.perf_counter(), 0.0
                 if not self.shares_memory:
                     for _ in range(_YIELDS):
                         os.sched_yield()  # `time.sleep(0)` sleeps
                         if test():
                             return
-                _nap(now - began, time.perf_counter() - now)
+                    gave_way = time.perf_counter() - now
+                _nap(now - began, gave_way)
 
     # -- collectives that move bytes -------------------------------------------------------------------------
 
@@ -340,11 +341,11 @@ class MpiCommunicator(Group):
         abort()
 
 
-def _nap(waited: float, gave_way: float = 0.0) -> None:
+def _nap(waited: float, gave_way: float) -> None:
     """Sleeps for a part of the seconds waited so far, so that processes that compute can run.
 
-    Not where the process ``gave_way`` to others for as long just now, and they took the core.
+    Not where the process ``gave_way`` to others for as many seconds just now, and they took the core.
     """
     nap = min(_LONGEST_OF_ALL, max(min(_LONGEST_NAP, waited * _NAP_PER_WAIT), waited * _NAP_PER_LONG_WAIT))
-    if gave_way < nap:
+    if not gave_way or gave_way < nap:
         time.sleep(nap)
