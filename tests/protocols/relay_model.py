@@ -2,7 +2,7 @@
 
 The kernels of meetings and relays, the copies and the folds are those of the package, run by the interpreter (see
 ``recorded``), and so are the tables that lead them: they are made by ops/movement/relayed_copies.py and
-ops/reduction/relayed_folding.py, for rings of a few words.
+ops/reduction/relayed_folding.py and relayed_alike.py, for rings of a few words.
 """
 
 from __future__ import annotations
@@ -139,11 +139,11 @@ class RelayMember(Member):
     def _reduce(self, pieces: int) -> tuple[int, int, Cells]:
         """All have the sum of all arrays, of which everyone folds a slice."""
         n = pieces * self.size
-        return self._folding(self.size, n)._of_slices(self._rings), n, self._sums(range(n))
+        return self._alike(self.size, n).of_slices(), n, self._sums(range(n))
 
     def _reduce_whole(self, pieces: int) -> tuple[int, int, Cells]:
         """All fold all arrays."""
-        return self._folding(1, pieces)._of_wholes(self._rings), pieces, self._sums(range(pieces))
+        return self._alike(1, pieces).of_wholes(), pieces, self._sums(range(pieces))
 
     def _reduce_scatter(self, pieces: int) -> tuple[int, int, Cells]:
         """Everyone folds a block."""
@@ -151,18 +151,31 @@ class RelayMember(Member):
 
         n, first = pieces * self.size, pieces * self.rank
         blocks = [Box((i,), (i + pieces,)) for i in range(0, n, pieces)]
-        folding = self._folding(self.size - 1, n, blocks)
-        return folding._of_blocks(self._rings, blocks), n, self._sums(range(first, first + pieces))
+        words = self._folding(self.size - 1, n, blocks)._of_blocks(self._rings, blocks)
+        return words, n, self._sums(range(first, first + pieces))
 
     def _sums(self, cells: Sequence[int]) -> Cells:
         return [[(rank, i) for rank in range(self.size)] for i in cells]
 
-    def _folding(self, areas: int, n: int, blocks: Sequence | None = None) -> Any:
+    def _alike(self, areas: int, n: int) -> Any:
+        from spmd_grid.ops.reduction import relayed_alike as module
+
+        kind = _small(module._Alike, module, self._names_to_fold(areas))
+        return kind(self._rings, range(self.size), WORD, n * WORD, 1, None)
+
+    def _folding(self, areas: int, n: int, blocks: Sequence) -> Any:
         from spmd_grid.ops.reduction import relayed_folding as module
 
-        kind = _small(module.RelayedFolding, module, self._names(areas), {"_fold": 1})
+        kind = _small(module.RelayedFolding, module, self._names_to_fold(areas), {"_fold": 1})
         reduction = SimpleNamespace(is_average=False, name="sum")
         return kind(self._call, (n,), np.dtype(np.int64), reduction, None, blocks, None)
+
+    def _names_to_fold(self, areas: int) -> dict[str, object]:
+        from spmd_grid.ops.reduction import relayed_alike as module
+
+        names = self._names(areas)
+        cut = reread_function(module.cut_into_areas, vars(module) | names)
+        return names | {"cut_into_areas": cut}
 
     @property
     def _call(self) -> SimpleNamespace:
