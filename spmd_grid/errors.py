@@ -64,6 +64,8 @@ class AxisError(SpmdError, np.exceptions.AxisError):
     numpy's as well, and so a ``ValueError`` and an ``IndexError``.
     """
 
+    __str__ = Exception.__str__  # numpy's keeps the first text, and passes by what is added to it
+
 
 class DeviceError(SpmdError, ValueError):
     """A root, source or destination is not a device of the group.

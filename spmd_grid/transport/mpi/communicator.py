@@ -35,8 +35,7 @@ from spmd_grid.watch.traffic import Activity
 __all__ = ["MpiCommunicator"]
 
 # Polls before a wait also makes other progress (and, with more ranks than cores, sleeps).
-_EAGER_POLLS = 4000
-_POLITE_POLLS = 20
+_EAGER_POLLS, _POLITE_POLLS = 4000, 20
 # Between naps, in waits for another node: a message of MiBs needs its receiver many times.  If that took as long as a
 # nap, others of its core have had it, such as the network, and it needs no nap.
 _YIELDS = 4

@@ -111,10 +111,10 @@ def x_of_another_shape(here, back, plan, x, out, grid):
     here.run(x[1:] if me == 1 else x, out)
 
 for shape in ((200, 120), (20, 12)):
-    attempt(shape, another_plan, "reshard(")
-    attempt(shape, no_bound_plan, "reshard(")
-    attempt(shape, one_run_less, "reshard(", "all_reduce(")
-    attempt(shape, x_of_another_shape, f"reshard: local has shape {(shape[0] // 4 - 1, shape[1])}; ", "(on rank 1 ")
+    attempt(shape, another_plan, "run_plan(")
+    attempt(shape, no_bound_plan, "run_plan(")
+    attempt(shape, one_run_less, "run_plan(", "all_reduce(")
+    attempt(shape, x_of_another_shape, f"run_plan: local has shape {(shape[0] // 4 - 1, shape[1])}; ", "(on rank 1 ")
 print("fine")
 """
 
