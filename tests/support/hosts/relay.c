@@ -7,8 +7,9 @@
    cable of its sender, then that of its receiver, while its bytes pass at the rate; it begins to arrive when the latency
    has passed.
 
-   Each host has a thread on its own core, which takes what the host sends and hands it what arrives, as the adapters of
-   real hosts take time of their processors alone: on one core, the cables of all would slow one host and not others. */
+   Each host has a thread on its own core, which hands it what arrives, and takes what the host before it sends: of two
+   hosts, each gives its core to what it receives.  On one core, the cables of all would slow one host and not others;
+   on that of the sender, each message would take the core from who sends the next one. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -100,7 +101,7 @@ static int64_t hand_out(Host *target, int64_t time, int64_t most) {
 }
 
 static void *serve(void *argument) {
-    Host *own = argument;
+    Host *own = argument, *before = &host[(own->number + hosts - 1) % hosts];
     cpu_set_t core;
     CPU_ZERO(&core);
     CPU_SET(own->core, &core);
@@ -109,17 +110,17 @@ static void *serve(void *argument) {
     struct sched_param first_of_all = {10};
     sched_setscheduler(0, SCHED_FIFO, &first_of_all); /* if permitted: ranks that poll must not delay frames */
     for (;;) {
-        int64_t time = now(), ready = own->sends_until - AHEAD_NS;
+        int64_t time = now(), ready = before->sends_until - AHEAD_NS;
         int is_busy = ready > time; /* a busy cable takes nothing more, and its host's queue fills */
         int64_t next = hand_out(own, time, is_busy ? ready : time + 1000000000);
-        struct pollfd polled[] = {{own->alarm, POLLIN, 0}, {is_busy ? -1 : own->tap, POLLIN, 0}};
+        struct pollfd polled[] = {{own->alarm, POLLIN, 0}, {is_busy ? -1 : before->tap, POLLIN, 0}};
         int64_t left = later(next - now(), 0);
         struct timespec wait = {left / 1000000000, left % 1000000000};
         if (ppoll(polled, 2, &wait, NULL) <= 0) continue;
         uint64_t alarms;
         if (polled[0].revents && read(own->alarm, &alarms, 8) < 0) {
         } /* as good as read */
-        if (polled[1].revents & POLLIN) take_from(own);
+        if (polled[1].revents & POLLIN) take_from(before);
     }
     return NULL;
 }
