@@ -13,6 +13,7 @@ from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.links.sizes import most_folded_whole
 from spmd_grid.reduction_kind import as_reduction
+from spmd_grid.reshard.executor.exchanges.relayed_folds import _alike_bytes
 from spmd_grid.reshard.planner.steps import EXCHANGE, Step
 
 RUNS = 14
@@ -180,3 +181,7 @@ def test_one_compiled_call(spmd, name):
         assert not is_relayed(grid) or compiles(plan, grid)
 
     spmd(4, body)
+
+
+def test_groups_whose_sets_no_word_holds_fold_whole_boxes():
+    assert _alike_bytes(None, None, 0, 49) == 0  # without a meeting, alike on all members

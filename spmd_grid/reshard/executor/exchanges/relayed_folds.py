@@ -120,6 +120,8 @@ def _alike_bytes(meeting: MemoryMeeting, boxes: LocalBoxes, me: int, size: int) 
 
     Collective.  Folds of some members each may lie side by side.
     """
+    if size > _MOST_ALIKE:
+        return 0
     n, givers, getters = (
         prod(boxes.given_shape),
         {take.member for take in boxes.takes},
@@ -131,9 +133,9 @@ def _alike_bytes(meeting: MemoryMeeting, boxes: LocalBoxes, me: int, size: int) 
     )
     set_of_givers = sum(1 << member for member in givers)
     # Each member compares its set with those of all other sets of which one of its givers is a part.
-    largest = [meeting.most(set_of_givers if member in givers else 0) for member in range(min(size, _MOST_ALIKE))]
-    together = all(largest[member] == set_of_givers for member in givers if member < _MOST_ALIKE)
-    alike = whole and size <= _MOST_ALIKE and givers == getters | {me} and together
+    largest = [meeting.most(set_of_givers if member in givers else 0) for member in range(size)]
+    together = all(largest[member] == set_of_givers for member in givers)
+    alike = whole and givers == getters | {me} and together
     most, rows = meeting.most(n), meeting.most(boxes.rows)
     return 0 if meeting.most(int(not alike or n != most or boxes.rows != rows)) else n
 
