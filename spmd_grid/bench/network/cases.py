@@ -16,7 +16,7 @@ __all__ = ["HALO", "OPERATION", "RESHARDING", "NetworkCase", "all_cases", "fewes
 
 OPERATION, RESHARDING, HALO = "operation", "resharding", "halo"
 _DOUBLE = 8  # bytes
-_SIZES = 1 << 10, 1 << 19
+_SIZES = 1 << 10, 1 << 19, 1 << 23
 
 # Each side splits rows and columns along these axes of a grid of two axes, of which the first goes from node to node.
 _RESHARDINGS: dict[str, tuple[list[list[int]], list[list[int]]]] = {
@@ -46,7 +46,7 @@ class NetworkCase:
 
 def all_cases() -> list[NetworkCase]:
     operations = [NetworkCase(OPERATION, name, size) for name in OPS for size in _SIZES]
-    reshardings = [NetworkCase(RESHARDING, name, size) for name in _RESHARDINGS for size in (1 << 13, 1 << 21)]
+    reshardings = [NetworkCase(RESHARDING, name, size) for name in _RESHARDINGS for size in (1 << 13, 1 << 21, 1 << 25)]
     return operations + reshardings + [NetworkCase(HALO, "2-d", size) for size in (1 << 7, 1 << 10, 1 << 13)]
 
 

@@ -7,7 +7,8 @@ line says so.  Takes are made while messages travel.  A step, or a take, that ha
 *Departures* are steps that wait for nothing.  A member that also receives pieces makes some of them first, then one for
 each piece that has come, or when it has waited for some time: all members come to send and to receive from the start.
 
-A member that sends nothing takes naps before pieces, but for the last ones, each as long as two took in the run before.
+A member that sends nothing takes naps before pieces, but for the last ones, each as long as two of the least took in
+the run before: more would fill the system's buffers, and senders would wait.
 The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 
@@ -40,7 +41,8 @@ from spmd_grid.kernels.protocol.waits import look_around
 __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
 _LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
-_LEAST_NAP, _MOST_NAP, _AWAKE = 100_000, 300_000, 3  # nanoseconds; the last pieces for which a member stays awake
+_LEAST_NAP, _MOST_NAP, _NAP_BYTES = 100_000, 300_000, 69 << 9  # nanoseconds; what comes during a nap
+_AWAKE = 3  # the last pieces for which a member stays awake
 _TRIES_OF_NAP = 250  # the number of tries that a nap counts as
 
 
@@ -177,15 +179,24 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) 
         return code
     store(pieces, ahead_at.STEP, step + 1)
     if load(pieces, ahead_at.NAPS) and step + 1 == load(pieces, ahead_at.STEPS):
-        now = pieces + 8 * ahead_at.NOW
-        read_clock(now)
-        nap = 2 * (nanoseconds(now) - nanoseconds(pieces + 8 * ahead_at.BEGAN)) // (step + 1)
-        store(pieces, ahead_at.NAP + 1, min(nap, _MOST_NAP) if nap >= _LEAST_NAP else 0)
+        _set_nap(pieces)
     if load(row, ahead_at.MADE):
         word = made_word(state, load(state, at.MEMBER))
         store_release(word, (number << ahead_at.MADE_BITS) + load(row, ahead_at.MADE))
         wake(state, word)
     return at.FINE
+
+
+@inner
+def _set_nap(pieces: int) -> None:
+    """Note how long naps are in the next run, by how long all pieces of this one took to come."""
+    now, n_bytes = pieces + 8 * ahead_at.NOW, 0
+    read_clock(now)
+    for i in range(load(pieces, ahead_at.ARRIVALS)):
+        row = load(pieces, ahead_at.ARRIVAL_ROWS) + 8 * ahead_at.ARRIVAL_WORDS * i
+        n_bytes += load(row, ahead_at.ARRIVAL_BYTES)
+    nap = (nanoseconds(now) - nanoseconds(pieces + 8 * ahead_at.BEGAN)) * _NAP_BYTES // n_bytes
+    store(pieces, ahead_at.NAP + 1, min(nap, _MOST_NAP) if nap >= _LEAST_NAP else 0)
 
 
 @inner
