@@ -8,7 +8,7 @@ line says so.  Takes are made while messages travel.  A step, or a take, that ha
 each piece that has come, or when it has waited for some time: all members come to send and to receive from the start.
 
 A member that sends nothing takes naps before pieces, but for the last ones, each as long as two of the least took in
-the run before: more would fill the system's buffers, and senders would wait.
+the run before; none if that was short, since MPI reads so many bytes at a time, and senders would wait.
 The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 
@@ -41,7 +41,7 @@ from spmd_grid.kernels.protocol.waits import look_around
 __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
 _LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
-_LEAST_NAP, _MOST_NAP, _NAP_BYTES = 100_000, 300_000, 69 << 9  # nanoseconds; what comes during a nap
+_LEAST_NAP, _MOST_NAP, _NAP_BYTES = 220_000, 250_000, 69 << 9  # nanoseconds; what comes during a nap
 _AWAKE = 3  # the last pieces for which a member stays awake
 _TRIES_OF_NAP = 250  # the number of tries that a nap counts as
 
@@ -100,10 +100,14 @@ def _lines(run: int, program: int, pieces: int, state: int, number: int) -> int:
 
 
 @inner
-def _arrive(run: int, program: int, pieces: int, state: int, number: int) -> int:
+def _arrive(run: int, program: int, pieces: int, state: int, number: int, out: int) -> int:
     """Compare what other nodes send ahead of their pieces, and begin to receive these; FINE, OTHERS or an error."""
     if load(program, ahead_at.ARRIVED) == number:
         return at.FINE
+    if load(pieces, ahead_at.LANDS):
+        code = _lines(run, program, pieces, state, number)  # nothing is written before all is compared
+        if code != at.FINE:
+            return code
     code = have_come(state, requests(program, 0), load(program, ahead_at.RECEIVES))
     if code == at.FINE:
         code = take_messages(run, program, state)
@@ -112,6 +116,8 @@ def _arrive(run: int, program: int, pieces: int, state: int, number: int) -> int
     for i in range(load(pieces, ahead_at.ARRIVALS)):
         row = load(pieces, ahead_at.ARRIVAL_ROWS) + 8 * ahead_at.ARRIVAL_WORDS * i
         peer, buffer = load(row, ahead_at.ARRIVAL_PEER), load(row, ahead_at.ARRIVAL_AT)
+        if load(row, ahead_at.ARRIVAL_LANDS):
+            buffer += out
         handle = _handle(program, pieces, load(row, ahead_at.ARRIVAL_HANDLE))
         n_bytes = load(row, ahead_at.ARRIVAL_BYTES)
         if not begin_message(program, 0, peer, buffer, n_bytes, handle):
@@ -162,7 +168,7 @@ def _depart(run: int, program: int, pieces: int, x: int, tries: int) -> int:
 
 
 @inner
-def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) -> int:
+def _step(run: int, program: int, pieces: int, state: int, number: int, x: int, out: int) -> int:
     """Make the next step: FINE, OTHERS if something is not there yet, or an error."""
     step, code = load(pieces, ahead_at.STEP), at.FINE
     row = load(pieces, ahead_at.STEP_ROWS) + 8 * ahead_at.STEP_WORDS * step
@@ -170,7 +176,7 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) 
         code = _lines(run, program, pieces, state, number)
     first, last = load(row, ahead_at.FIRST_ARRIVAL), load(row, ahead_at.LAST_ARRIVAL)
     if code == at.FINE and first < last:
-        code = _arrive(run, program, pieces, state, number)
+        code = _arrive(run, program, pieces, state, number, out)
         if code == at.FINE:
             code = have_come(state, _handle(program, pieces, first), last - first)
     if code == at.FINE:
@@ -205,7 +211,7 @@ def _take(run: int, program: int, pieces: int, state: int, number: int, out: int
     row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * load(pieces, ahead_at.TAKE)
     code = _lines(run, program, pieces, state, number)
     if code == at.FINE and load(program, ahead_at.RECEIVES):
-        code = _arrive(run, program, pieces, state, number)
+        code = _arrive(run, program, pieces, state, number, out)
     if code == at.FINE and load(row, ahead_at.TAKE_MADE):
         if not _reaches(made_word(state, load(row, ahead_at.TAKE_MEMBER)), _made(number, row)):
             return at.OTHERS
@@ -226,7 +232,7 @@ def _advance(run: int, program: int, pieces: int, state: int, number: int, x: in
     step, code = load(pieces, ahead_at.STEP), _depart(run, program, pieces, x, tries)
     has_steps = step < load(pieces, ahead_at.STEPS)
     if code == at.OTHERS and has_steps:
-        code = _step(run, program, pieces, state, number, x)
+        code = _step(run, program, pieces, state, number, x, out)
     if code == at.OTHERS and load(pieces, ahead_at.TAKE) < load(pieces, ahead_at.TAKES):
         code = _take(run, program, pieces, state, number, out)
     if code == at.OTHERS and load(pieces, ahead_at.BEGUN):

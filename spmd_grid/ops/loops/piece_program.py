@@ -39,11 +39,15 @@ class PieceProgram:
             position, member = self._position(take.position, take.member), lines.near.index(take.member)
             takes.append([*position, member, take.made, *self._rows(take.rows)])
         arrivals.sort(key=lambda each: each[0].order)  # as the peers send
-        received = [[each.peer, memory[me] + each.at, each.n_bytes, handle] for each, handle in arrivals]
+        received = [
+            [each.peer, each.at if each.lands else memory[me] + each.at, each.n_bytes, handle, each.lands]
+            for each, handle in arrivals
+        ]
         n_messages = len(arrivals) + len(leaves)
         lines.reserve(n_messages)
         words = self._words = np.zeros(ahead_at.PIECE_WORDS, np.int64)
         words[ahead_at.LENT], words[ahead_at.GATE] = pieces.lends, pieces.gate
+        words[ahead_at.LANDS] = any(each.lands for each, _ in arrivals)
         words[ahead_at.NAPS] = at.FUTEX != 0 and not leaves
         words[ahead_at.STEPS], words[ahead_at.STEP_ROWS] = len(pieces.steps), self._keep(steps)
         words[ahead_at.DEPARTURES], words[ahead_at.LAST_READ] = len(pieces.departures), pieces.last_read(me)

@@ -7,7 +7,7 @@ others copy it from that one's memory (``kernels/ahead/pieces.py``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,12 +44,16 @@ class Position(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A piece from ``peer``, to byte ``at`` of this member's memory; ``order``: that in which the peer sends."""
+    """A piece from ``peer``, to byte ``at`` of this member's memory; ``order``: that in which the peer sends.
+
+    ``lands``: it comes to byte ``at`` of the result itself, where no other member needs it.
+    """
 
     order: tuple[Any, ...]
     peer: int
     at: int
     n_bytes: int
+    lands: bool = False
 
 
 class Leave(NamedTuple):
@@ -245,13 +249,15 @@ def pieces_of_movement(
     n_bytes, positions = group.memory(me)
     departures = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
     mine = [piece for piece in group.pieces if piece.receiver == me]
+    landing = {} if constant else _landing(group, transfer, mine)
     steps = []
     for made, piece in enumerate(mine, 1):
-        arrival = Arrival(piece.order, piece.item.source, positions[piece], _bytes(group, piece))
+        at = landing.get(piece, positions[piece])
+        arrival = Arrival(piece.order, piece.item.source, at, _bytes(group, piece), piece in landing)
         steps.append(Step([arrival], made=made))
     takes = [Take(me, 0, Position(transfer.size, 0), constant)] if constant else []
     takes += _near_takes(group, transfer)
-    takes += _far_takes(group, transfer)
+    takes += _far_takes(group, transfer, landing)
     lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
     return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures), group.bytes_read(me)
 
@@ -296,7 +302,22 @@ def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
     return takes
 
 
-def _far_takes(group: _Group, transfer: Transfer) -> list[Take]:
+def _landing(group: _Group, transfer: Transfer, pieces: Sequence[_Piece]) -> dict[_Piece, int]:
+    """Those of ``pieces``, which this member receives, that it alone needs, in a row: the bytes of its result there."""
+    places: dict[Item, list[Box]] = {}
+    for receive in transfer.receives:
+        places.setdefault(Item(receive.peer, receive.source_box), []).append(receive.box)
+    found = {}
+    for piece in pieces:
+        boxes = places[piece.item] if piece.readers == (transfer.rank,) else []
+        if len(boxes) == 1 and transfer.target_shape is not None:
+            run = run_of(transfer.target_shape, boxes)
+            if run is not None:
+                found[piece] = (run[0] + piece.start) * group.dtype.itemsize
+    return found
+
+
+def _far_takes(group: _Group, transfer: Transfer, landing: Mapping[_Piece, int]) -> list[Take]:
     """The takes of pieces that this member or another one of its node receives, in the order of these."""
     me, itemsize, near = transfer.rank, group.dtype.itemsize, group.near(transfer.rank)
     positions = {member: group.memory(member)[1] for member in near}
@@ -305,6 +326,8 @@ def _far_takes(group: _Group, transfer: Transfer) -> list[Take]:
         if piece.receiver not in near:
             continue
         made[piece.receiver] += 1
+        if piece in landing:
+            continue
         for receive in transfer.receives if me in piece.readers else ():
             if Item(receive.peer, receive.source_box) != piece.item or transfer.target_shape is None:
                 continue
