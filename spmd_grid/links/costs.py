@@ -79,9 +79,8 @@ PRICED_OPERATIONS = (
     "shift",
 )
 
-# The time of a compiled call as a part of `call_seconds`: calls of 8 bytes of one rank take 0.3 to 0.5 us in bench ops,
-# where the Python code by which `call_seconds` is measured takes 18.
-COMPILED = 1 / 48
+# The time of a compiled call as a part of `call_seconds`: a 48th where ranks share cores, an 86th where they do not.
+COMPILED = 1 / 64
 
 
 def far_seconds(links: LinkModel, by_process: float, by_node: float) -> float:

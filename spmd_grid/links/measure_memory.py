@@ -5,8 +5,8 @@ caches is displaced by the others, as there.  Then they copy without waiting, as
 out: whole arrays, and runs of memory one by one.  The engine's own compiled copy is timed, on arrays of several sizes.
 What a meeting and the call of a copy take, a copy of a line shows; what each further wait takes, meetings in a row.
 
-All is measured several times.  Whatever disturbs meetings only adds time: the least counts.  Of copies the median does:
-memory and caches are shared with others, who take now more of them and now less; and members that do not wait may, by
+All is measured several times, and medians count: memory and caches are shared with others, who take now more of them
+and now less; processes move from core to core, nearer to one another and farther; and members that do not wait may, by
 chance, not run at the same time though they share a core.
 Copies in runs that touch less are taken to be as fast as those that touch more.
 """
@@ -86,8 +86,7 @@ class MemoryTimes:
     def memory(self) -> Memory:
         """The memory, by all times found.  Local."""
         waiting, alone = zip(*self._found, strict=True)
-        in_a_row, _, _, rest, *_ = np.min(waiting, axis=0).tolist()
-        _, one, together, _, *copies = np.median(waiting, axis=0).tolist()
+        in_a_row, one, together, rest, *copies = np.median(waiting, axis=0).tolist()
         call, line, *own = np.median(alone, axis=0).tolist()
         n, team = len(self._sizes), self._team
         met, own_copies, in_runs, own_in_runs = (

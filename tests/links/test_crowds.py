@@ -11,7 +11,7 @@ from support.links import free_links
 import spmd_grid as sg
 from spmd_grid.links import costs as costs_module
 from spmd_grid.links import crowds as crowds_module
-from spmd_grid.links.costs import agreement_seconds, operation_seconds
+from spmd_grid.links.costs import COMPILED, agreement_seconds, operation_seconds
 from spmd_grid.links.crowds import Crowd, crowd_of
 from spmd_grid.links.model import LinkModel
 
@@ -54,14 +54,14 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
         ((4,), 2, 25 + 2 * 100 + 10),  # in memory before and after lines cross
         ((10,), 2, 25 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
         ((4,), 1, 25 + 10 + 2),  # a message to each
-        ((16,), 1, 1200 + 7 + 4 * 10),  # by MPI, in rounds
-        ((40,), 2, 1200 + 7 + 6 * 10),  # a member would have to serve ten nodes
+        ((16,), 1, 1600 + 7 + 4 * 10),  # by MPI, in rounds
+        ((40,), 2, 1600 + 7 + 6 * 10),  # a member would have to serve ten nodes
     ],
 )
 def test_meetings(shape, node_size, seconds):
     links = LinkModel(
         node_size=node_size,
-        call_seconds=1200,
+        call_seconds=1600,
         wake_seconds=7,
         node_latency=100,
         step_seconds=1e6,
@@ -84,7 +84,7 @@ def test_meetings(shape, node_size, seconds):
 )
 def test_meetings_of_processes_with_a_core_each(ranks, node_size, seconds):
     links = LinkModel(
-        node_size=node_size, call_seconds=1200, node_latency=100, network_latency=10, message_seconds=1, own_cores=True
+        node_size=node_size, call_seconds=1600, node_latency=100, network_latency=10, message_seconds=1, own_cores=True
     )
     grid = sg.Grid((ranks,))
     assert agreement_seconds(links, crowd_of(grid, (0,), links)) == pytest.approx(seconds)
@@ -103,10 +103,14 @@ def test_bytes_of_small_arrays_that_a_process_sends(own_cores, of_process):
 @pytest.mark.parametrize(
     "source, target, seconds",
     [
-        (([[0], [1]]), ([[0], []]), 3 / 48),  # rows stay on their nodes: the step waits as long
-        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5 + 3 / 48),  # columns reach all nodes, and are joined where they meet
-        (([[0], []]), ([[0], [1]]), 3 / 48),  # nothing moves
-        (([[0], []]), ([[0, 1], []]), 3 / 48),
+        (([[0], [1]]), ([[0], []]), 3 * COMPILED),  # rows stay on their nodes: the step waits as long
+        (
+            ([[0], [1]]),
+            ([[], [1]]),
+            1 + 2 * 0.5 + 3 * COMPILED,
+        ),  # columns reach all nodes
+        (([[0], []]), ([[0], [1]]), 3 * COMPILED),  # nothing moves
+        (([[0], []]), ([[0, 1], []]), 3 * COMPILED),
     ],
     ids=str,
 )

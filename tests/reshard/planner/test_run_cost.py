@@ -7,6 +7,7 @@ from support.links import free_links
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
+from spmd_grid.links.costs import COMPILED
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.planner.choose import choose
 from spmd_grid.reshard.planner.cost import chain_cost, step_cost
@@ -26,12 +27,12 @@ def layout(split, side, grid=GRID, **options):
     "source, target, side, seconds",
     [
         # Processes 1 and 2 meet, one on each node: a compiled call, and the crossing.  The others copy.
-        ([[1], [0]], [[0], [1]], 22, 1 + 1 / 48),
-        ([[], [0]], [[], [1, 0]], 22, 1 + 1 / 48),
+        ([[1], [0]], [[0], [1]], 22, 1 + COMPILED),
+        ([[], [0]], [[], [1, 0]], 22, 1 + COMPILED),
         # Of all four, the members of a node wait for one another before and after.
-        ([[0, 1], []], [[], [0, 1]], 32, 1 + 2 * 0.25 + 1 / 48),
+        ([[0, 1], []], [[], [0, 1]], 32, 1 + 2 * 0.25 + COMPILED),
         # Arrays of more than 4 KiB cross after the meeting of the two.
-        ([[1], [0]], [[0], [1]], 46, 1 + 1 / 48 + 1),
+        ([[1], [0]], [[0], [1]], 46, 1 + COMPILED + 1),
     ],
     ids=str,
 )
