@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmd_grid.array import zeros
-from spmd_grid.bench.links.cases import LARGE, LinksCase, random_pair
+from spmd_grid.bench.links.cases import LARGE, MOST_BYTES, LinksCase, random_pair, side_of
 from spmd_grid.bench.links.report import AUTO
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -30,7 +30,7 @@ from spmd_grid.pricing.price import price
 from spmd_grid.pricing.steps import HaloExchangeStep, OperationStep, ReshardStep, Step
 from spmd_grid.reshard.execute import run_plan
 from spmd_grid.reshard.plan import Plan, plan_reshard
-from spmd_grid.reshard.planner.node_traffic import crosses_once
+from spmd_grid.reshard.planner.node_traffic import crosses_once, node_traffic
 from spmd_grid.reshard.planner.steps import NATIVE
 
 __all__ = ["Trial", "trial_of"]
@@ -65,6 +65,8 @@ def trial_of(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel) ->
 def _resharding(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel) -> Trial:
     """The plans by strategy; those that another runs in the same way are left out."""
     source, target = random_pair(case, grid.size)
+    if case.size == LARGE and _stays_within(plan_reshard(source, target, (side, side), "float64", links=links)):
+        side = side_of(MOST_BYTES)
     plans: dict[str, Plan] = {}
     for strategy in (AUTO, "direct", "basis"):
         plan = plan_reshard(source, target, (side, side), "float64", strategy, links=links)
@@ -73,6 +75,11 @@ def _resharding(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel)
     calls = {name: _run_of(plan, grid) for name, plan in plans.items()}
     predicted = {name: price([ReshardStep(plan)], grid.grid, links)[0].seconds for name, plan in plans.items()}
     return Trial(str(plans[AUTO].chosen), side * side * 8, calls, predicted)
+
+
+def _stays_within(plan: Plan) -> bool:
+    """Whether no cell crosses between nodes."""
+    return not any(node_traffic(move, plan.links, 0, 0, 0).far for move in plan.moves)
 
 
 def _way_of(plan: Plan) -> list[tuple[Layout, Layout, bool]]:

@@ -2,7 +2,7 @@
 
 Other reshardings than those that the model was ever compared with are drawn for another *seed*: then there are only
 these.  The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to
-cross.
+cross; what stays within nodes has MOST_BYTES on all links.
 """
 
 from __future__ import annotations
@@ -13,9 +13,20 @@ from typing import NamedTuple
 from spmd_grid.grid.device_grid import Grid, resolve_shape
 from spmd_grid.grid.sharding import Sharding
 
-__all__ = ["LARGE", "SMALL", "Drawn", "LinksCase", "all_cases", "quick_cases", "random_pair"]
+__all__ = [
+    "LARGE",
+    "MOST_BYTES",
+    "SMALL",
+    "Drawn",
+    "LinksCase",
+    "all_cases",
+    "quick_cases",
+    "random_pair",
+    "side_of",
+]
 
 SMALL, LARGE = "small", "large"
+MOST_BYTES = 1 << 23  # of any array
 
 _OPERATIONS = (
     "all_reduce",
@@ -74,6 +85,11 @@ class Drawn(NamedTuple):
 
     def quick_cases(self) -> list[LinksCase]:
         return _reshardings(self.seed)[:3]
+
+
+def side_of(n_bytes: int) -> int:
+    """The side of a square of about ``n_bytes`` of doubles, which all ranks share alike."""
+    return max(24, int((n_bytes // 8) ** 0.5) // 24 * 24)
 
 
 def random_pair(case: LinksCase, ranks: int) -> tuple[Sharding, Sharding]:

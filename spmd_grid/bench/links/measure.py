@@ -13,7 +13,7 @@ from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import Ranks, calls_of, measure
 from spmd_grid.bench.links.calls import trial_of
-from spmd_grid.bench.links.cases import LARGE, LinksCase
+from spmd_grid.bench.links.cases import LARGE, MOST_BYTES, LinksCase, side_of
 from spmd_grid.bench.links.pace import Moments, PaceOf
 from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_bench"]
 
-_SMALL_BYTES, _LEAST_BYTES, _MOST_BYTES = 4096, 1 << 18, 1 << 23
+_SMALL_BYTES, _LEAST_BYTES = 4096, 1 << 18
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
 _BATCH_SECONDS, _TRIAL_SECONDS, _ROW_SECONDS = 0.02, 0.01, 0.8
 _NAP = 1e-4  # seconds
@@ -87,7 +87,7 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
 
 def _large_bytes(links: LinkModel) -> int:
     """The bytes of large arrays: they take some hundredths of a second to cross."""
-    return int(min(_MOST_BYTES, max(_LEAST_BYTES, links.cable * _CROSSING_SECONDS)))
+    return int(min(MOST_BYTES, max(_LEAST_BYTES, links.cable * _CROSSING_SECONDS)))
 
 
 def _measure_row(
@@ -100,8 +100,7 @@ def _measure_row(
 ) -> LinksRow:
     """One measurement of a row; ``change()``: by what factor the pace has changed since ``links`` were measured."""
     n_bytes = _large_bytes(links) if named.case.size == LARGE else _SMALL_BYTES
-    side = max(24, int((n_bytes // 8) ** 0.5) // 24 * 24)
-    trial = trial_of(named.case, grid, side, links)
+    trial = trial_of(named.case, grid, side_of(n_bytes), links)
     batches = {name: calls_of(call) for name, call in trial.calls.items()}
     times = measure(comm, batches, rounds, _BATCH_SECONDS, _ROW_SECONDS, trial_seconds=_TRIAL_SECONDS)
     medians = {name: times.median(name) for name in trial.calls}

@@ -23,8 +23,10 @@ from spmd_grid.typing import Shape
 __all__ = ["Arrival", "Item", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "pieces_of_movement"]
 
 # Large messages leave the cable idle at their ends; many small ones cost more than they hide, and so do packets that
-# are half empty: the least piece fills two where frames have 9,000 bytes, as in many clusters.
-_LEAST_PIECE, _MOST_PIECE, _PIECES = 69 << 8, 1 << 17, 32
+# are half empty: the least piece fills two where frames have 9,000 bytes, as in many clusters.  What takes a while to
+# cross has fewer and larger pieces: each is announced and asked for.
+_LEAST_PIECE, _PIECES = 69 << 8, 32
+_LONG, _PIECES_OF_LONG, _MOST_PIECE = 1 << 20, 8, 1 << 18
 
 _LINE = 64  # bytes: pieces share no line
 
@@ -189,7 +191,7 @@ def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int)
         in_turns, turn = alike[tuple(members)] % len(members) != 0, seen[tuple(members)]
         seen[tuple(members)] += 1
         n_bytes = item.box.size * itemsize
-        most = min(max(n_bytes // _PIECES, _LEAST_PIECE), _MOST_PIECE)
+        most = min(max(n_bytes // (_PIECES if n_bytes < _LONG else _PIECES_OF_LONG), _LEAST_PIECE), _MOST_PIECE)
         count = -(-n_bytes // most)
         cuts = [item.box.size * i // count for i in range(count + 1)]
         for i, (start, stop) in enumerate(zip(cuts, cuts[1:])):
