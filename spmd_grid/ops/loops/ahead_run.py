@@ -89,10 +89,10 @@ class AheadRun(CompiledRun):
         self._meeting.leave_loop()
         return self._finish(x, out, False)
 
-    def end(self, operation: str) -> NoReturn:
+    def end(self, operation: str, *arrays: object) -> NoReturn:
         self._meeting.leave_loop()
         try:
-            self._lines.raise_for(at.ENDED, (self,))
+            self._lines.raise_for(at.ENDED, (self, *arrays))
         except BaseException as error:
             if not isinstance(error, SpmdError) or error.cuts_off:
                 self.gate.cut_off(operation, error)

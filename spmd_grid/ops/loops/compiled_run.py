@@ -107,8 +107,11 @@ class CompiledRun:
             agreed = call.resolve(opening, frames)
         return finish(agreed, x, out, frames)
 
-    def end(self, operation: str) -> NoReturn:
-        """Raises the error for which compiled code has given up its wait; ``operation`` was cut off."""
+    def end(self, operation: str, *arrays: object) -> NoReturn:
+        """Raises the error for which compiled code has given up its wait; ``operation`` was cut off.
+
+        ``arrays``: of the operation; they are kept where messages to or from them may still be on their way.
+        """
         try:
             self._meeting.end_loop()
         except BaseException as error:

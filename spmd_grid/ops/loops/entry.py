@@ -134,7 +134,7 @@ class LoopEntry:
             run.call.comm.process.activity = self._part.activity
             run.gate.run(run.name, run.go_on, x, out, self._part.finish)
         else:
-            run.end(f"{run.name} in a compiled loop")
+            run.end(f"{run.name} in a compiled loop", x, out)
 
     def _prepare(self, x: Any, out: np.ndarray) -> None:
         """Prepares the compiled run after Python has run the plan on arrays like ``x`` and ``out``.  Local."""

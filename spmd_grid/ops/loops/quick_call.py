@@ -145,7 +145,7 @@ class QuickCall:
         try:
             gate, token = self._gate, None
             token = gate.idle.pop()
-            run.end(self._name)
+            run.end(self._name, x, out)
         except BaseException as error:
             self._gate.fail(self._name, locals().get("token"), error)
             raise

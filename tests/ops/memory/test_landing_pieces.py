@@ -14,7 +14,7 @@ HALF = SIDE // 2
 
 
 def parts_of(me, sent, lands_at, receivers=(2,), constant=()):
-    """The pieces of ``me``: box ``sent`` of member 0 goes to ``receivers``, to the box ``lands_at`` of their results."""
+    """The pieces of ``me``: box ``sent`` of member 0 goes to ``receivers``, to the box ``lands_at`` of theirs."""
     send = tuple(Send(peer, sent) for peer in receivers) if me == 0 else ()
     receive = (Receive(0, sent, lands_at),) if me in receivers else ()
     transfer = Transfer("pairwise", me, 4, (SIDE, SIDE), (SIDE, SIDE), send, receive, sent.size)
