@@ -41,7 +41,7 @@ def grid_text(grid: Grid, links: LinkModel) -> str:
 
 
 def order_text(grid: Grid, links: LinkModel) -> str:
-    """What the order of the grid's processes is worth, which `ordered_ranks` has found, line by line.  Plans only.
+    """Text about the worth of an order of processes that `ordered_ranks` has found, line by line.  Plans only.
 
     >>> links = LinkModel(node_size=4, cable_bandwidth=1e9)
     >>> print(order_text(Grid((2, 4), ranks=ordered_ranks(Grid((2, 4)), links)), links))

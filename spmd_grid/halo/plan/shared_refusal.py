@@ -26,7 +26,7 @@ ON_RANK = " (on rank "  # begins the name of the process that an error comes fro
 
 _IS_LAST, _CULPRIT, _ALIKE, _ALL_REFUSE, _LENGTH = range(5)
 _HEAD_BYTES = 40
-_NOBODY = 1 << 62
+_NO_RANK = 1 << 62
 _MOST_TEXT = at.TEXT_BYTES - 64  # the rest is for the name of the error, and a word
 
 
@@ -57,13 +57,13 @@ def shared_refusal(channel: Channel, own: SpmdError | None) -> Generator[list[An
 
 
 class _Known:
-    """What a process knows of those that are connected with it.
+    """The knowledge of a process about those that are connected with it.
 
     ``met``: the members that it knows of; ``heard``: those whose partners it knows too.
     """
 
     def __init__(self, comm: Communicator, own: SpmdError | None, partners: Sequence[int]):
-        self.culprit = _NOBODY if own is None else comm.processes[comm.rank]
+        self.culprit = _NO_RANK if own is None else comm.processes[comm.rank]
         self.text = b"" if own is None else encode_error(own)
         self.are_alike, self.all_refuse = True, own is not None
         self.met, self.heard = (np.zeros(comm.size, np.uint8) for _ in range(2))
@@ -71,7 +71,7 @@ class _Known:
 
     @classmethod
     def of_message(cls, comm: Communicator, message: np.ndarray) -> _Known:
-        """What the sender of ``message`` knew."""
+        """The knowledge of the sender of ``message``."""
         known = cls(comm, None, ())
         words = message[:_HEAD_BYTES].view(np.int64).tolist()
         known.culprit = words[_CULPRIT]
