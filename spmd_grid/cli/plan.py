@@ -20,6 +20,7 @@ from spmd_grid.errors import DeviceError, ShardingError
 from spmd_grid.formatting import bytes_text
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.describe import order_text
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.order import ordered_ranks
 from spmd_grid.numerals import byte_count
@@ -129,7 +130,8 @@ def _priced(options: argparse.Namespace, links: LinkModel) -> str:
     grid = source_grid(options)
     links.check_covers(grid)
     grid = _in_order(grid, options, links)
-    return price_text(price(read_steps(options.steps, grid, links), grid, links), grid, links)
+    text = price_text(price(read_steps(options.steps, grid, links), grid, links), grid, links)
+    return f"{text}\n{order_text(grid, links)}" if options.order == "auto" else text
 
 
 def _limit(text: str) -> int:

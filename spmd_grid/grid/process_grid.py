@@ -222,8 +222,7 @@ class ProcessGrid:
         """
         from spmd_grid.links.describe import grid_text
 
-        nodes = self.process.nodes
-        return grid_text(self.grid, self.links() if len(set(nodes)) > 1 else LinkModel(nodes=nodes))
+        return grid_text(self.grid, self.links())
 
     def check_use(self, operation: str) -> None:
         """Refuse a closed grid, a process that is not in it, and one whose operations are refused.  Local."""

@@ -102,8 +102,9 @@ class HaloExchange:
         errors cannot be caught, only passed on to the caller of the compiled function.
 
         Raises `ShapeError`, `DTypeError` and `OutputError` where a field is invalid, the same on this process and on
-        all that wait for it, and on all where all make the same mistake; `RequestError` while an update is under way
-        or after ``close``.
+        all that wait for it.  Where these have an invalid field too, or wait for another one, all raise the error of
+        the lowest rank, without its name if all have made the same mistake.  `RequestError` while an update is under
+        way or after ``close``.
         """
         self._run_update(*fields, only_dirty=only_dirty)
 

@@ -6,7 +6,7 @@ import weakref
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.requests import closed_plan
-from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity, shared_error
+from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["HaloLoopEntry", "raise_in_loop"]
@@ -57,7 +57,7 @@ class HaloLoopEntry:
         if error is not None:
             channel.end_refusing()
             if code == at.REFUSED_BY:
-                raise shared_error(error, channel.refusal())
+                raise self._plan.shared_error(error, channel)
         self._plan.raise_code(_UPDATE, code)
 
 

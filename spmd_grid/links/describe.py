@@ -10,9 +10,9 @@ from spmd_grid.formatting import bytes_text, count_text, seconds_text, spans
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array, processes_array
-from spmd_grid.links.order import FACE_BYTES, HaloStep, halo_step, ordered_ranks
+from spmd_grid.links.order import FACE_BYTES, HaloStep, compares_all, halo_step, ordered_ranks
 
-__all__ = ["grid_text"]
+__all__ = ["grid_text", "order_text"]
 
 _MOST_NODES, _MOST_LISTED = 16, 8
 
@@ -40,6 +40,31 @@ def grid_text(grid: Grid, links: LinkModel) -> str:
     return "\n".join(lines)
 
 
+def order_text(grid: Grid, links: LinkModel) -> str:
+    """Text about the worth of an order of processes that `ordered_ranks` has found, line by line.  Plans only.
+
+    >>> links = LinkModel(node_size=4, cable_bandwidth=1e9)
+    >>> print(order_text(Grid((2, 4), ranks=ordered_ranks(Grid((2, 4)), links)), links))
+    neighbours on one node: axis 0: 4 of 4 pairs; axis 1: 4 of 6 pairs
+    halo step with faces of 64 KiB: 173 us, 128 KiB leave the busiest node
+      with processes in the order of their numbers: 304 us, 256 KiB leave the busiest node
+    >>> print(order_text(Grid((2, 4)), LinkModel(node_size=8)))
+    processes stay in the order of their numbers: all share one node
+    """
+    at = node_array(grid, links.node_size, links.nodes)
+    n_nodes = len(np.unique(at))
+    stay = "processes stay in the order of their numbers"
+    if n_nodes == 1:
+        return f"{stay}: all share one node"
+    if n_nodes == grid.size:
+        return f"{stay}: each has a node of its own"
+    lines = [f"neighbours on one node: {_neighbours(grid, at)}", *_order_lines(grid, links)]
+    if grid.ranks is None or list(grid.ranks) == sorted(grid.ranks):
+        ways = "division of the grid among the nodes" if compares_all(grid, links) else "division into boxes"
+        lines.append(f"  {stay}: no {ways} that was compared takes less time")
+    return "\n".join(lines)
+
+
 def _node_lines(grid: Grid, at: np.ndarray, numbers: list[int]) -> Iterator[str]:
     processes = processes_array(grid)
     for number in numbers[:_MOST_NODES]:
@@ -64,7 +89,7 @@ def _neighbours(grid: Grid, at: np.ndarray) -> str:
     for axis in range(grid.ndim):
         name = f"axis {axis}" if grid.axis_names is None else grid.axis_names[axis]
         same = np.diff(at, axis=axis) == 0
-        parts.append(f"{name}: {int(same.sum())} of {count_text(same.size, 'pair')}")
+        parts.append(f"{name}: {int(same.sum()):,} of {count_text(same.size, 'pair')}")
     return "; ".join(parts)
 
 

@@ -12,15 +12,17 @@ from spmd_grid.transport.communicator import Communicator, Process
 
 __all__ = ["known_links", "machine_of"]
 
+_CALL_SECONDS = 1e-5
+
 
 def known_links(process: Process) -> LinkModel:
-    """The default model for the processes of a program: their nodes, each with one cable, if there are several nodes.
+    """The default model for the processes of a program: their nodes, each with one cable if there are several.
 
-    Local; the same on all processes.
+    Local; the same on all processes.  Within a node, waits are so short that Python's part of several steps counts.
     """
     found = process.kept.get("links")
     if found is None or found[0] != process.nodes:
-        model = LinkModel()
+        model = LinkModel(nodes=process.nodes, call_seconds=_CALL_SECONDS)
         if len(set(process.nodes)) > 1:
             model = LinkModel(nodes=process.nodes, cable_bandwidth=LinkModel.network_bandwidth)
         found = process.kept["links"] = process.nodes, model

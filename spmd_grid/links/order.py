@@ -36,7 +36,7 @@ from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
 from spmd_grid.typing import Shape
 
-__all__ = ["FACE_BYTES", "HaloStep", "halo_step", "ordered_ranks"]
+__all__ = ["FACE_BYTES", "HaloStep", "compares_all", "halo_step", "ordered_ranks"]
 
 FACE_BYTES = 1 << 16  # by which orders are compared: large enough that bytes count, and messages too
 
@@ -85,13 +85,9 @@ def ordered_ranks(grid: Grid, links: LinkModel) -> tuple[int, ...] | None:
     True
     """
     links.check_covers(grid)
-    by_node: dict[int, list[int]] = {}
-    for process in grid.ranks or range(grid.size):
-        by_node.setdefault(links.node_of(process), []).append(process)
-    if len(by_node) == 1 or len(by_node) == grid.size:
+    nodes = _nodes_of(grid, links)
+    if len(nodes) == 1 or len(nodes) == grid.size:
         return None
-    # The fullest nodes first: their boxes fit the grid, and what is left over goes to the smaller ones.
-    nodes = sorted(by_node.values(), key=len, reverse=True)
     sizes = [len(node) for node in nodes]
     if _n_partitions(sizes) <= _MOST_PARTITIONS:
         candidates = _partitions(sizes)
@@ -104,6 +100,19 @@ def ordered_ranks(grid: Grid, links: LinkModel) -> tuple[int, ...] | None:
     ranks = tuple([next(turns[node]) for node in best.tolist()])
     ordered = halo_step(Grid(grid.shape, ranks=ranks), links)
     return ranks if ordered < halo_step(grid, links) else None
+
+
+def compares_all(grid: Grid, links: LinkModel) -> bool:
+    """Whether `ordered_ranks` compares all ways to divide the grid among the nodes.  Local."""
+    return _n_partitions([len(node) for node in _nodes_of(grid, links)]) <= _MOST_PARTITIONS
+
+
+def _nodes_of(grid: Grid, links: LinkModel) -> list[list[int]]:
+    """The processes of each node, the fullest nodes first: their boxes fit the grid, and smaller ones get the rest."""
+    by_node: dict[int, list[int]] = {}
+    for process in grid.ranks or range(grid.size):
+        by_node.setdefault(links.node_of(process), []).append(process)
+    return sorted(by_node.values(), key=len, reverse=True)
 
 
 def _halo_steps(at: np.ndarray, links: LinkModel, face_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

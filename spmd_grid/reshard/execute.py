@@ -97,7 +97,7 @@ def reshard(
     Collective over the processes of both shardings' grids.  Arguments, result and errors as for `plan_reshard` and
     `run_plan`; the plan is kept, and found again by these arguments.  Several arrays, of any dtypes, share one exchange
     where ``local`` is a list; then ``out`` and the result are lists.  Without ``links``, the plan takes into account
-    whether all processes share one node.
+    which processes share a node, as ``grid.links()`` says.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():

@@ -118,8 +118,9 @@ def plan_reshard(
     Plans only: no processes are needed, nothing is sent; equal arguments give the same plan everywhere.  The shardings
     may differ in everything, grids included.  ``dtype``: one, or a list where several arrays share the exchange.
     ``strategy``: "direct" is one exchange of boxes, "basis" a chain of named collectives, "auto" the fastest way by a
-    model of the ``links``.  ``memory_limit``: the most bytes that a process may use for arrays and messages.
-    ``name``: the plan's name in reports.
+    model of the ``links``, by default with each process on a node of its own; ``grid.links()`` knows who shares one.
+    ``memory_limit``: the most bytes that a process may use for arrays and messages.  ``name``: the plan's name in
+    reports.
 
     Raises `ShardingError` where the shape fits neither sharding or no plan keeps to the limit, `DTypeError`,
     `ReductionError` where the partial kind cannot combine the dtype.

@@ -56,6 +56,7 @@ TAGS = {
     "started movements": range(16, 8016),
     "channels": range(8192, 16384),
     "bodies of send and recv": range(16384, 24384),
+    "refusals of channels": range(24384, 28480),
     "meetings": range(30000, 30001),
     "none": range(30001, 30002),
     "frames of meetings": range(30002, 30003),

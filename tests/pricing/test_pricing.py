@@ -148,6 +148,29 @@ def test_half_a_million_processes(capsys, tmp_path):
     halos = [float(lines[2].split("100  ")[1].split()[0]) for lines in (plain, ordered)]
     # Rows of 128 devices have four sides of 128 x 64 cells each; boxes of 4 x 4 x 8 have 2 x (4 x 8 + 4 x 8) + 2 x 16.
     assert halos[0] > 1.6 * halos[1]
+    # Boxes cut off few pairs of neighbours along each axis; rows all pairs along x and y, and none along z.
+    assert not any("neighbours" in line for line in plain)
+    assert ordered[-3:] == [
+        "neighbours on one node: x: 393,216 of 516,096 pairs; y: 393,216 of 516,096 pairs; z: 458,752 of 520,192 pairs",
+        "halo step with faces of 64 KiB: 920 us, 10 MiB leave the busiest node",
+        "  with processes in the order of their numbers: 2.77 ms, 32 MiB leave the busiest node",
+    ]
+
+
+@pytest.mark.parametrize(
+    "grid, per_node, words",
+    [
+        ("2x2x2", "8", "processes stay in the order of their numbers: all share one node"),
+        ("2x2x2", "1", "processes stay in the order of their numbers: each has a node of its own"),
+        ("2x2x2", "4", "no division of the grid among the nodes that was compared takes less time"),
+        ("128x1x1", "16", "no division into boxes that was compared takes less time"),
+    ],
+)
+def test_why_processes_stay_in_the_order_of_their_numbers(capsys, tmp_path, grid, per_node, words):
+    text = priced(capsys, tmp_path, "--ranks-per-node", per_node, "--order", "auto", steps=STEPS[1:2], grid=grid)
+    last = text.splitlines()[-1]
+    assert last.endswith(words) and "stay in the order of their numbers" in last
+    assert ("halo step with faces of 64 KiB" in text) == (per_node not in ("1", "8"))
 
 
 def test_small_machines(capsys, tmp_path):

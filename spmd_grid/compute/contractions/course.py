@@ -198,8 +198,11 @@ def _check_requested(name: str, requested: Sharding, shape: tuple[int, ...], dty
 
 
 def links_of(grid: ProcessGrid) -> LinkModel:
-    """The links between the grid's processes, as far as they are known: who shares a node.  Local."""
-    return grid.links()
+    """The links between the grid's processes, as far as they are known: who shares a node, of several.  Local.
+
+    On one node ways are compared as between nodes: what else they take there has not been measured.
+    """
+    return grid.links() if len(set(grid.process.nodes)) > 1 else LinkModel()
 
 
 def _sends_messages(name: str, grid: ProcessGrid) -> bool:

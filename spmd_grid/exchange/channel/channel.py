@@ -32,11 +32,10 @@ from spmd_grid.typing import Shape
 from spmd_grid.watch.trace.loops import Form
 from spmd_grid.watch.traffic import Traffic, group_name
 
-__all__ = ["BY_SIZE", "Channel", "close_retired", "shortened"]
+__all__ = ["BY_SIZE", "Channel", "close_retired"]
 
 BY_SIZE = "by size"  # each neighbour's cells as READ or STAGED, whichever suits their size and shape
 
-_MOST_TEXT = at.TEXT_BYTES - 64  # the rest is for its length and the name of the error
 _SHORT_BYTES = at.MESSAGE_HEAD + at.TEXT_BYTES
 
 # Reading a neighbour's array pays for faces of at least this size in runs of at least this length.  Smaller ones, and
@@ -84,7 +83,7 @@ class Channel:
         self._is_retired = False
         close_retired(comm.process)
         comm.channels += 1
-        self._number = comm.channels
+        self.number = comm.channels
         first = next(iter(rounds), self).gives
         staged = {member: self._bytes_of(cells) for member, cells in first.items()}
         self.block = SharedBlock(len(self.dtypes), list(self.gives), staged)
@@ -112,7 +111,7 @@ class Channel:
         shorts = [(member, buffer[:_SHORT_BYTES]) for member, buffer in self.outgoing.items()]
         messages = Messages(list(self._incoming.items()), list(self.outgoing.items()), shorts)
         state = self._state
-        wire = self.comm.wire(messages, self.sources, self.readers, self._number, lambda: state.epoch, activity)
+        wire = self.comm.wire(messages, self.sources, self.readers, self.number, lambda: state.epoch, activity)
         state.connect(wire)
         wire.keep(self.block)  # neighbours have its address, even if this channel is never retired
         return wire
@@ -171,7 +170,7 @@ class Channel:
         neighbours = sorted({*self.gives, *self.takes})
         ways = dict.fromkeys(self.way_to(member) for member in neighbours)
         awaits = tuple([processes[member] for member in neighbours])
-        series = f"channel {self._number} of {group_name(processes)}"
+        series = f"channel {self.number} of {group_name(processes)}"
         return Traffic(sent, " and ".join(ways), series, awaits, self.epoch)
 
     # -- calls -------------------------------------------------------------------------------------------------
@@ -244,6 +243,12 @@ class Channel:
         """The error of the neighbour that refused the last exchange.  Local."""
         text = self._state.refusal()
         return None if text is None else error_from(text)
+
+    def refusers(self) -> list[int]:
+        """The neighbours that give to this process and refused the last exchange.  Local."""
+        by_message = self._incoming.items()
+        heads = [(member, buffer[: at.MESSAGE_HEAD].view(np.int64)) for member, buffer in by_message]
+        return [*self._state.refusers(), *[member for member, head in heads if head[at.POSTED_REFUSED]]]
 
     def raise_ended(self) -> NoReturn:
         """Raises the error for which a wait was given up."""
@@ -333,17 +338,3 @@ def close_retired(process: Process) -> None:
     for channel in tuple(process.retired):
         if channel.close():
             process.retired.remove(channel)
-
-
-def shortened(text: str) -> str:
-    """``text``, without its middle where it is too long for a refusal.
-
-    >>> shortened("x" * 2000) == "x" * 450 + " ... " + "x" * 450
-    True
-    """
-    if len(text.encode()) <= _MOST_TEXT:
-        return text
-    keep = 450
-    while len(f"{text[:keep]} ... {text[-keep:]}".encode()) > _MOST_TEXT:
-        keep -= 25
-    return f"{text[:keep]} ... {text[-keep:]}"

@@ -70,7 +70,7 @@ class ChannelState:
         for member in channel.sources:
             record, n = records[member], len(channel.takes[member])
             lines = record.lines, record.line_bytes, record.base
-            state[word : word + at.SOURCE_WORDS] = *lines, record.staging, record.staging_bytes, record.done, row, n
+            state[word : word + at.S_REFUSED] = *lines, record.staging, record.staging_bytes, record.done, row, n
             self._source_rows[member] = word
             word, row = word + at.SOURCE_WORDS, row + 2 * n * n_fields
 
@@ -153,6 +153,11 @@ class ChannelState:
         """The encoded error of the member that refused the last exchange; None where none did."""
         length = int(self._text[:8].view(np.int64)[0])
         return self._text[8 : 8 + length].tobytes() if self.words[at.CULPRIT] else None
+
+    def refusers(self) -> list[int]:
+        """The members among the sources that refused the last exchange."""
+        rows = self._source_rows.items()
+        return [member for member, row in rows if self.words[row + at.S_REFUSED] == self.words[at.EPOCH]]
 
     # -- by neighbour ------------------------------------------------------------------------------------------
 

@@ -13,23 +13,22 @@ from typing import NoReturn
 import numpy as np
 
 from spmd_grid.errors import RequestError, SpmdError, TransportError
-from spmd_grid.exchange.channel.channel import Channel, close_retired, shortened
+from spmd_grid.exchange.channel.channel import Channel, close_retired
 from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT
-from spmd_grid.exchange.requests import closed_plan
+from spmd_grid.exchange.requests import closed_plan, drive
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.plan.accumulate import Reverse, check_addable
 from spmd_grid.halo.plan.channels import PlanChannels
 from spmd_grid.halo.plan.field_checks import Field, FieldChecks
 from spmd_grid.halo.plan.follow_ups import BoundaryFunctions, FollowUp, FreshnessNotes, fills_all
 from spmd_grid.halo.plan.kept_calls import KeptCalls, key_of
+from spmd_grid.halo.plan.shared_refusal import ON_RANK, shared_refusal, shortened
 from spmd_grid.halo.plan.specification import HaloSpecification, agree
 from spmd_grid.halo.plan.trial import try_ways
 from spmd_grid.halo.plan.under_way import UnderWay
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["HaloPlan", "PlanActivity", "shared_error"]
-
-_ON_RANK = " (on rank "  # begins the name of the process that an error comes from
+__all__ = ["HaloPlan", "PlanActivity"]
 
 
 class PlanActivity:
@@ -52,8 +51,8 @@ class HaloPlan:
         self.grid, self.axes, self.name, self.gate = grid, axes, name, grid.process.gate
         self.pattern, self.dtypes, path = agree(grid, axes, asked)
         self.layout = self.pattern.layout
-        activity = PlanActivity(f"HaloExchange of {self.title}")
-        self.channels = PlanChannels(grid, axes, self.pattern, self.dtypes, path, activity)
+        self._activity = PlanActivity(f"HaloExchange of {self.title}")
+        self.channels = PlanChannels(grid, axes, self.pattern, self.dtypes, path, self._activity)
         self.channel = self.channels.forward()
         self.trial = self._choose(path)
         self.edges = [(edge.function, edge.box.slices()) for edge in self.pattern.edges(self.channels.coords)]
@@ -131,7 +130,7 @@ class HaloPlan:
             code = _run_course(at.BEGIN, self.state, self._prepare(operation, key, fields))
         if code:
             self.raise_code(operation, code)
-        self.flight = UnderWay(self.channel, fields, self._calls.call_of(key))
+        self.flight = UnderWay(self.channel, fields, self._calls.call_of(key), self._activity)
         self.channel.comm.process.progress()
 
     def wait(self) -> tuple[Field, ...]:
@@ -139,6 +138,8 @@ class HaloPlan:
         flight = self._check_under_way("HaloExchange.wait")
         self.flight = None
         code = flight.finish()
+        if flight.refusal is not None:
+            raise flight.refusal.take_in_gate()
         if code:
             self.raise_code("HaloExchange.wait", code)
         return flight.fields
@@ -223,10 +224,15 @@ class HaloPlan:
         return address
 
     def refuse(self, operation: str, error: Exception, channel: Channel) -> SpmdError:
-        """Takes part in an exchange by sending all neighbours ``error``; the error to raise (see `shared_error`)."""
+        """Takes part in an exchange by sending all neighbours ``error``; the error to raise."""
         blamed = self._blamed(operation, error)
         channel.refuse(blamed)
-        return shared_error(blamed, channel.refusal())
+        return self.shared_error(blamed, channel)
+
+    def shared_error(self, own: SpmdError | None, channel: Channel) -> SpmdError:
+        """The error that all raise which the last exchange, a refused one, connects.  Collective over these."""
+        channel.comm.process.activity = self._activity
+        return drive(channel.comm, shared_refusal(channel, own))
 
     def refusal_in_loop(self, f: int, reason: int) -> SpmdError:
         """Makes the next exchange one that refuses field ``f`` of a compiled loop; the error.  Local."""
@@ -237,7 +243,7 @@ class HaloPlan:
     def _blamed(self, operation: str, error: Exception) -> SpmdError:
         """The error as all processes raise it: with the operation, and the name of this process.  Local."""
         kind = type(error) if isinstance(error, SpmdError) else TransportError
-        where = f"{_ON_RANK}{self.grid.rank} {self.grid.coords})"
+        where = f"{ON_RANK}{self.grid.rank} {self.grid.coords})"
         return kind(shortened(f"{operation}: {str(error).removeprefix(f'{operation}: ')}") + where)
 
     def check_idle(self, operation: str) -> None:
@@ -260,7 +266,7 @@ class HaloPlan:
         """Raises the error that a course has ended with.  Local."""
         channel = channel or self.channel
         if code == at.REFUSED_BY:
-            raise channel.refusal() or TransportError(f"{operation}: a neighbour refused without an error")
+            raise self.shared_error(None, channel)
         if code == at.BARRED:
             raise self.gate.error()
         if code == at.TAKEN:
@@ -271,23 +277,6 @@ class HaloPlan:
             raise RequestError(f"{operation}: an array was moved in memory, reshaped or made read-only while under way")
         self._is_broken = True
         channel.raise_ended()
-
-
-def shared_error(own: SpmdError, neighbours: SpmdError | None) -> SpmdError:
-    """The error that a process raises which refuses an exchange, as the first neighbour that refuses it too.  Local.
-
-    Neither is named where both make the same mistake: so all raise one error where all call the plan wrongly alike.
-
-    >>> mine, theirs = SpmdError("2 fields (on rank 1 (1,))"), SpmdError("2 fields (on rank 0 (0,))")
-    >>> shared_error(mine, theirs), shared_error(mine, None)
-    (SpmdError('2 fields'), SpmdError('2 fields (on rank 1 (1,))'))
-    """
-    if neighbours is None:
-        return own
-    texts = [str(error).rpartition(_ON_RANK)[0] for error in (own, neighbours)]
-    if type(own) is type(neighbours) and texts[0] == texts[1]:
-        return type(own)(texts[0])
-    return min(own, neighbours, key=str)  # on both, if they are two
 
 
 def _run_course(what: int, state: int, call: int) -> int:

@@ -1,7 +1,6 @@
 """The compiled course of an exchange between neighbours: fixed boxes, exchanged repeatedly, for a few words each time.
 
 There are two transfer paths between neighbours, and one exchange may take both.
-
 *Memory* that both share.  Each process posts a line: the number of the exchange and the addresses of its arrays.  A
 neighbour that sees the number copies from there, or from staging into which the sender has packed, and stores the
 number into the sender's ``done`` word.  Lines and staging exist twice, for even and odd exchanges, so that a process
@@ -184,9 +183,11 @@ def _arrive(state: int) -> int:
         if wait_for(state, line, epoch, i) != at.FINE:
             return at.ENDED
         missed = max(missed, load(line, at.POSTED_MISSED))
-        if not culprit and load(line, at.POSTED_REFUSED):
-            culprit = 1
-            _write_text(line + load(state, at.LINE_TEXT), load(state, at.TEXT))
+        if load(line, at.POSTED_REFUSED):
+            store(source, at.S_REFUSED, epoch)
+            if not culprit:
+                culprit = 1
+                _write_text(line + load(state, at.LINE_TEXT), load(state, at.TEXT))
     if load(state, at.N_RECEIVES):
         if wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN), 0) != at.FINE:
             return at.ENDED

@@ -78,7 +78,7 @@ TRY_BLOCK, TRY_BLOCKS, TRY_PAUSE = 4, 4, 512  # exchanges in a row by one way, s
 NO_TIME, CLEARLY = 1 << 62, 20  # the other way is taken if it saves more than this part of the time
 
 # -- a source: a neighbour whose memory this process reads ---------------------------------------------------------
-SOURCE_WORDS = 8
+SOURCE_WORDS = 9
 S_LINES = 0  # address of its two lines
 S_LINE_BYTES = 1
 S_SEGMENT = 2  # address to which the offsets it posts are relative
@@ -87,6 +87,7 @@ S_STAGING_BYTES = 4  # from there to the staging for odd exchanges
 S_DONE = 5  # address of the word in which this process stores the last exchange that it has read
 S_ROWS = 6  # first row of the table that copies from its array; the rows that copy from its staging follow
 S_PIECES = 7  # rows per field, of each kind
+S_REFUSED = 8  # the last exchange that it refused
 
 # -- a reader: a neighbour that reads this process's memory --------------------------------------------------------
 READER_WORDS = 5
@@ -99,8 +100,7 @@ R_PIECES = 4  # rows per field
 # -- a neighbour by messages; the same for both directions -------------------------------------------------------------
 MESSAGE_WORDS = 3
 M_BUFFER = 0  # address of the message: MESSAGE_HEAD bytes, then the cells
-M_ROWS = 1
-M_PIECES = 2
+M_ROWS, M_PIECES = 1, 2
 MESSAGE_HEAD = 64
 TEXT_BYTES = 1024  # of a refusal: its length in a word, then UTF-8
 

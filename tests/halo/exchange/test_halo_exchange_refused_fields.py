@@ -136,27 +136,6 @@ def test_number_of_fields_and_which_one(in_any_order, path):
         assert text in message and name == ("DTypeError" if "dtype" in text else "ShapeError")
 
 
-def test_two_culprits(in_any_order, path):
-    """Each raises its own error or that of the other beside it, others that of one beside them; nobody hangs."""
-
-    def body(first, second):
-        grid = sg.init_grid((N,))
-        with make(grid, path=path) as halo:
-            for form in FORMS:
-                u = np.full((4, 3), grid.rank + 1.0)
-                given = {first: np.zeros((4, 3), "f4"), second: np.zeros((3, 4))}.get(grid.rank, u)
-                found = refuse_fields(halo, grid, form, [given], [first, second], [u])
-                if found is not None:
-                    near = [rank for rank in (first, second) if abs(rank - grid.rank) <= 1]
-                    assert any(f"rank {rank} " in found[1] for rank in near)
-                    assert found[0] == ("DTypeError" if f"rank {first} " in found[1] else "ShapeError")
-                assert grid.rank not in (first, second) or found is not None
-                check_it_works(grid, halo)
-
-    for pair in (0, 1), (0, 2), (3, 1), (0, 3):
-        in_any_order(N, body, *pair)
-
-
 @pytest.mark.parametrize(("n", "alike"), [(3, True), (2, False)])
 def test_all_are_culprits(in_any_order, path, n, alike):
     """One error on all: that of nobody where all make the same mistake, and of two that differ one."""

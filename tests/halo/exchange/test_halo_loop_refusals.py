@@ -116,13 +116,14 @@ def test_wrong_on_the_way(in_any_order, path):
 
 
 def test_two_culprits(in_any_order, path):
+    """All hear of the lower one, those beside the other too."""
+
     def body():
         grid, halo = plan_on_a_line(path)
         given = {0: np.zeros((4, 3), "f4"), 2: np.zeros((3, 4))}.get(grid.rank, np.zeros((4, 3)))
         with pytest.raises((sg.ShapeError, sg.DTypeError)) as caught:
             once(halo, given)
-        culprit = {0: [0], 1: [0, 2], 2: [2], 3: [2]}[grid.rank]
-        assert any(f"rank {rank}" in str(caught.value) for rank in culprit)
+        assert "on rank 0 " in str(caught.value)
         check_it_works(grid, halo)
         halo.close()
 
