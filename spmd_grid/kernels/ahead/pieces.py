@@ -8,7 +8,7 @@ line says so.  Takes are made while messages travel.  A step, or a take, that ha
 each piece that has come, or when it has waited for some time: all members come to send and to receive from the start.
 
 A member that sends nothing takes naps before pieces, but for the last ones, each as long as two of the least took in
-the run before; none if that was short, since MPI reads so many bytes at a time, and senders would wait.
+the run before; none if that was short, since MPI reads some 64 KiB at a time, and senders would wait.
 The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 

@@ -1,6 +1,7 @@
 """The compiled course of an exchange between neighbours: fixed boxes, exchanged repeatedly, for a few words each time.
 
 There are two transfer paths between neighbours, and one exchange may take both.
+
 *Memory* that both share.  Each process posts a line: the number of the exchange and the addresses of its arrays.  A
 neighbour that sees the number copies from there, or from staging into which the sender has packed, and stores the
 number into the sender's ``done`` word.  Lines and staging exist twice, for even and odd exchanges, so that a process
@@ -139,7 +140,6 @@ def _begin(state: int, call_: int) -> int:
         if not announce(state):
             return at.ENDED
     store(state, at.LENDS, lends)
-
     if load(state, at.N_SENDS):
         requests, count = load(call_, at.CALL_REQUESTS), load(call_, at.CALL_COUNT)
         if refused or unchanged == (1 << n_fields) - 1:

@@ -305,13 +305,13 @@ def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
 
 
 def _landing(group: _Group, transfer: Transfer, pieces: Sequence[_Piece]) -> dict[_Piece, int]:
-    """Those of ``pieces``, which this member receives, that it alone needs, in a row: the bytes of its result there."""
-    places: dict[Item, list[Box]] = {}
+    """The bytes of the result where ``pieces`` land: of those received here that this member alone needs, in a row."""
+    boxes_of: dict[Item, list[Box]] = {}
     for receive in transfer.receives:
-        places.setdefault(Item(receive.peer, receive.source_box), []).append(receive.box)
+        boxes_of.setdefault(Item(receive.peer, receive.source_box), []).append(receive.box)
     found = {}
     for piece in pieces:
-        boxes = places[piece.item] if piece.readers == (transfer.rank,) else []
+        boxes = boxes_of[piece.item] if piece.readers == (transfer.rank,) else []
         if len(boxes) == 1 and transfer.target_shape is not None:
             run = run_of(transfer.target_shape, boxes)
             if run is not None:
