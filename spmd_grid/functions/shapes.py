@@ -57,8 +57,8 @@ def moveaxis(a: Operand, source: Axis, destination: Axis) -> Operand:
 def rollaxis(a: Operand, axis: int, start: int = 0) -> Operand:
     """np.rollaxis, as a move."""
     d = one_axis("rollaxis", axis, a.ndim)
-    if not -a.ndim <= start <= a.ndim:
-        raise AxisError(f"rollaxis: start is {start}; it must be from {-a.ndim} to {a.ndim}")
+    if not isinstance(start, int | np.integer) or not -a.ndim <= start <= a.ndim:
+        raise AxisError(f"rollaxis: start is {start!r}; it must be from {-a.ndim} to {a.ndim}")
     start = start + a.ndim if start < 0 else start
     return np.moveaxis(a, d, start - 1 if d < start else start)
 

@@ -45,9 +45,9 @@ def test_allocate(spmd, shape, dtype):
             assert array.shape == shape and array.dtype == dtype_ and is_ordinary(array)
             assert lies_in_arena(array) == expects_arena(current_world())
             assert address_of(array) % 64 == 0 or not array.size or not expects_arena(current_world())
-            assert not zeroed or array.tobytes() == bytes(array.nbytes)
+            assert not zeroed or set(array.tobytes()) <= {0}
             array.reshape(-1).view(np.uint8)[:] = 255
-            assert array.tobytes() == b"\xff" * array.nbytes
+            assert set(array.tobytes()) <= {255}
         return True
 
     assert all(spmd(2, body))

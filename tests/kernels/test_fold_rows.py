@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.same_bytes import same_bytes
 
 from spmd_grid import kernels
 from spmd_grid.errors import DTypeError, ReductionError, ShapeError
@@ -46,7 +47,7 @@ def same_bits(a, b):
     if a.dtype.kind == "f":
         np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
         a, b = (np.where(np.isnan(x), x.dtype.type(0), x) for x in (a, b))
-    assert a.tobytes() == b.tobytes()
+    assert same_bytes(a, b)
 
 
 def specials(dtype):

@@ -58,7 +58,8 @@ def run_case(spmd, draw, name, case, args, takes=lambda rank: True) -> None:
             else:
                 result = operation(x, grid, case.axes, **args, out=out)
             assert out is None or result is out
-        assert x is None or x.tobytes() == before
+        is_unchanged = x is None or x.tobytes() == before
+        assert is_unchanged
         assert x is None or result is None or not np.shares_memory(result, x)
         assert_same(result, wanted)
 

@@ -3,7 +3,8 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from support.storage.shared import LAYOUTS, common_folder, same_bytes, values
+from support.same_bytes import same_bytes
+from support.storage.shared import LAYOUTS, common_folder, values
 
 import spmd_grid as sg
 

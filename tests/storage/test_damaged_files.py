@@ -6,7 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-from support.storage.shared import common_folder, same_bytes, values
+from support.same_bytes import same_bytes
+from support.storage.shared import common_folder, values
 
 import spmd_grid as sg
 from spmd_grid.storage.checkpoint.manifest import _digest

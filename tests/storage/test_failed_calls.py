@@ -5,8 +5,9 @@ import os
 
 import numpy as np
 import pytest
+from support.same_bytes import same_bytes
 from support.storage.faults import ERRORS, Faulty, NoRename, Short, fail
-from support.storage.shared import common_folder, same_bytes, values
+from support.storage.shared import common_folder, values
 
 import spmd_grid as sg
 from spmd_grid.storage.system import System, replace_system
@@ -121,7 +122,8 @@ def test_short_writes_and_folders_that_cannot_be_renamed(spmd, make):
             replace_system(grid, System())
             again = sg.save(folder, new, **SMALL, commit="file")
             for each in path.iterdir():
-                assert each.read_bytes() == (again / each.name).read_bytes()
+                same = each.read_bytes() == (again / each.name).read_bytes()
+                assert same, each.name
 
     spmd(2, body)
 

@@ -5,7 +5,8 @@ import os
 
 import numpy as np
 import pytest
-from support.storage.shared import common_folder, same_bytes, values
+from support.same_bytes import same_bytes
+from support.storage.shared import common_folder, values
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.jobs import clean_environment, needs_mpiexec, run_job
-from support.storage.shared import common_folder, same_bytes, values
+from support.same_bytes import same_bytes
+from support.storage.shared import common_folder, values
 
 import spmd_grid as sg
 from spmd_grid.storage.checkpoint.folders import remove_checkpoint

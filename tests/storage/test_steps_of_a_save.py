@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.storage.shared import common_folder, same_bytes, values
+from support.same_bytes import same_bytes
+from support.storage.shared import common_folder, values
 
 import spmd_grid as sg
 from spmd_grid.storage.checksums import _xxhash

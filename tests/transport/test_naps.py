@@ -57,3 +57,12 @@ def test_waits_for_another_node_give_way_before_naps(monkeypatch):
 def test_naps_are_left_out_where_others_have_had_the_core(monkeypatch):
     clock = waited(Clock(1e-3), monkeypatch, 5 * 20, shares_memory=False)
     assert clock.yields == 4 * 20 and not clock.naps
+
+
+def test_a_poll_that_finds_nothing_gives_way_and_does_not_sleep(monkeypatch):
+    clock = Clock(1e-6)
+    monkeypatch.setattr(communicator, "time", clock)
+    monkeypatch.setattr(communicator.os, "sched_yield", clock.sched_yield)
+    for polite in (True, False):
+        MpiCommunicator.give_way(SimpleNamespace(_polite=polite))
+    assert clock.yields == 1 and not clock.naps

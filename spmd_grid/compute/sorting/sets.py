@@ -13,6 +13,7 @@ from spmd_grid.compute.cores import as_plain, cut_by_counts, is_cut, member_rows
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.sorting.sorted_cells import SortedCells
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
+from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.table import Operand, call, composite, is_array, rule
@@ -79,8 +80,10 @@ def unique(
     sorted: bool = True,
 ) -> Any:
     """np.unique of all cells; always sorted."""
-    if axis is not None and (ar.ndim != 1 or axis not in (0, -1)):
-        raise NotImplementedError("unique rows, with axis,")
+    if axis is not None:
+        one_axis("unique", axis, ar.ndim)
+        if ar.ndim != 1:
+            raise NotImplementedError("unique rows, with axis,")
     row = ar if ar.ndim == 1 else np.ravel(ar)
     parts = bool(return_index), bool(return_inverse), bool(return_counts)
     found = ar.grid.process.gate.run("unique", _unique, row, *parts, bool(equal_nan))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from functools import partial
 from operator import index
 from typing import Any
@@ -105,7 +105,7 @@ def tensordot(
         if not 0 <= n <= min(n_a, n_b):
             raise AxisError(f"tensordot: axes is {n}; it must be from 0 to {min(n_a, n_b)}, the fewest dimensions")
         axes = tuple(range(n_a - n, n_a)), tuple(range(n))
-    if len(axes) != 2:
+    if not isinstance(axes, Sized) or len(axes) != 2:
         raise AxisError(f"tensordot: axes is {axes!r}; it must be a number, or a list for each operand")
     first, second = several_axes("tensordot", axes[0], n_a), several_axes("tensordot", axes[1], n_b)
     if len(first) != len(second):

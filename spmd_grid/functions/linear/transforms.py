@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError, ShapeError
+from spmd_grid.errors import AxisError, DTypeError, ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.table import Operand, rule
@@ -110,6 +110,8 @@ def transforms_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | Non
     ndim = len(shape)
     if axes is None:
         axes = range(ndim) if s is None else range(ndim - len(s), ndim)
+    if np.ndim(axes) != 1:
+        raise AxisError(f"{name}: axes is {axes!r}; it must list dimensions of an array with {ndim} of them")
     dims = [one_axis(name, axis, ndim) for axis in axes]
     lengths: list[int | None] = [None] * len(dims) if s is None else [index(n) if n is not None else n for n in s]
     if len(lengths) != len(dims):

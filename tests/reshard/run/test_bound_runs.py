@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from support.ops.compiled_runs import in_loop, in_loop_holding, steps
+from support.same_bytes import same_bytes
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
@@ -45,13 +46,13 @@ def check_ways(way, shape, dtype="f8"):
     for k in range(RUNS):
         given, wanted = whole[own] + np.array(k, dtype), whole[there] + np.array(k, dtype)
         found = [sg.run_plan(plan, given, grid), plan.run(given, grid), bound.run(given), bound.run(given.copy("F"))]
-        assert all(each.tobytes() == wanted.tobytes() for each in found), (way, shape, k)
+        assert all(same_bytes(each, wanted) for each in found), (way, shape, k)
         assert len({id(each) for each in found}) == len(found)
         for run, args in ((plan.run, (grid, out)), (bound.run, (out,))):
             out[...] = 0
-            assert run(given, *args) is out and out.tobytes() == wanted.tobytes()
+            assert run(given, *args) is out and same_bytes(out, wanted)
         strided = np.empty((*out.shape, 2), dtype)[..., 0]
-        assert bound.run(given, strided) is strided and strided.tobytes() == wanted.tobytes()
+        assert bound.run(given, strided) is strided and same_bytes(strided, wanted)
     quick = bound._prepared.quick_for(plan)  # None where others have run the plan before, or have pinned too many
     if quick is not None and way != "all to columns" and whole.size:
         assert len(quick._runs) == 2

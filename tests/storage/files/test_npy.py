@@ -5,7 +5,8 @@ import io
 import ml_dtypes
 import numpy as np
 import pytest
-from support.storage.shared import LAYOUTS, common_folder, same_bytes, values
+from support.same_bytes import same_bytes
+from support.storage.shared import LAYOUTS, common_folder, values
 
 import spmd_grid as sg
 from spmd_grid.storage.npy_format import header_of
@@ -27,7 +28,8 @@ def test_numpys_bytes_from_and_into_every_layout(spmd, shape, stage_bytes):
                 sharding = sg.Sharding(grid, axes, **options)
                 a = sg.from_global(want, sharding, grid)
                 path = sg.save_npy(folder / f"{i}.npy", a, stage_bytes=stage_bytes)
-                assert path.read_bytes() == buffer.getvalue()
+                same = path.read_bytes() == buffer.getvalue()
+                assert same
                 again = sg.load_npy(path, sharding, grid, stage_bytes=stage_bytes)
                 assert same_bytes(again.local, a.local), (axes, options)
             assert grid.rank or len(list(folder.iterdir())) == len(LAYOUTS)  # and nothing else is left
@@ -95,7 +97,8 @@ def test_headers_are_numpys():
         for dtype in ("<f8", [("a", "<i4"), ("b", "<f4", (2,))], [("x" * 70000, "<i4")], [("\u03b1", "<i4")]):
             buffer, array = io.BytesIO(), np.zeros(shape, dtype)
             np.save(buffer, array)
-            assert header_of(array.dtype, shape) + array.tobytes() == buffer.getvalue()
+            same = header_of(array.dtype, shape) + array.tobytes() == buffer.getvalue()
+            assert same, (shape, str(dtype)[:80])
 
 
 @pytest.mark.parametrize("dtype", [STRUCTURE, "g"])

@@ -1,4 +1,4 @@
-"""Shared by tests of storage: a folder that all ranks see, arrays of many layouts, and files compared."""
+"""Shared by tests of storage: a folder that all ranks see, and arrays of many layouts."""
 
 import contextlib
 import shutil
@@ -44,8 +44,3 @@ def values(shape, dtype):
         return np.array([f"s{i}" for i in range(n)], dtype).reshape(shape)
     numbers = np.arange(1, n + 1).reshape(shape)
     return numbers.astype(dtype) if dtype.kind != "c" else (numbers - 2j * numbers).astype(dtype)
-
-
-def same_bytes(a, b):
-    """Whether two arrays have equal shapes, dtypes and bytes."""
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
