@@ -281,8 +281,10 @@ BENCHES: dict[str, Figures] = {
     "ops_4": _RANKS_OF_A_NODE,
     "links": _LINKS,
     "links_held_out": _LINKS,
+    "links_16": _LINKS,
     "network": _NETWORK,
     "network_16": _NETWORK,
+    "network_10gbit": _NETWORK,
     "programs": Figures(
         partial(programs_report.RowFigures.from_dict, ProgramsCase),
         "program, arrays",
