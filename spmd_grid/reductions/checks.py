@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import Parameter, signature
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -23,11 +24,19 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def reduction(function: _Function) -> _Function:
     """Decorate a reduction of a `ShardedArray`: it is one operation, from its first line to its last."""
+    found = signature(function)
+    n_required = sum(each.default is Parameter.empty for each in found.parameters.values())
+
+    def takes(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+        try:
+            return (len(args) == n_required and not options) or found.bind(*args, **options) is not None
+        except TypeError:
+            return False
 
     @wraps(function)
     def operate(a: ShardedArray, *args: Any, **options: Any) -> Any:
-        if not isinstance(a, ShardedArray):
-            return function(a, *args, **options)  # which refuses it
+        if not isinstance(a, ShardedArray) or not takes((a, *args), options):
+            return function(a, *args, **options)  # which refuses it: no operation has begun that could be cut off
         return a.grid.process.gate.run(function.__name__, function, a, *args, **options)
 
     return cast(_Function, operate)

@@ -29,6 +29,14 @@ def refusal(spmd, ranks, call, kind):
     return texts.pop()
 
 
+@pytest.mark.parametrize("call", [lambda a: sg.dot(a), lambda a: sg.norm(a, axis=0)], ids=["too few", "unknown"])
+def test_arguments_that_a_reduction_does_not_take_end_no_operation(spmd, call):
+    def on_ones(grid):
+        return call(sg.full((4,), sg.Sharding(grid, [[0]]), grid, fill_value=1.0))
+
+    assert "argument" in refusal(spmd, 2, on_ones, TypeError)
+
+
 def contributions(grid, dtype, kind):
     """A partial array to which device i contributes 10 * i + (0, 1, 2)."""
     s = sg.Sharding(grid, [[]], partial_axes=[0], partial_kind=kind)
