@@ -135,12 +135,8 @@ def test_a_row_in_full():
 
 
 def test_the_measurement_in_the_middle_counts():
-    """All of it: the model of its moment, and all ways; where there are others, none whose pace changed."""
-    low, middle, high = (
-        row(predicted=2.0, auto=1.5, direct=2.0),
-        row(auto=1.1, direct=1.0),
-        row(predicted=0.5, auto=1.4),
-    )
+    """All of it: the model of its moment, and all ways, whose rounds take turns; if there are others, none that moved."""
+    low, middle, high = row(predicted=2.0, auto=1.5, direct=2.0), row(auto=1.1, direct=1.0), row(predicted=0.5, auto=1.4)
     assert typical([low, middle, high]) == typical([high, low, middle]) == middle
     assert typical([middle, high]) == middle and typical([high]) == high
     moved = replace(low, change=1.2)
