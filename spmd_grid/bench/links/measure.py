@@ -15,7 +15,7 @@ from spmd_grid.bench.common.timing import Ranks, calls_of, measure
 from spmd_grid.bench.links.calls import trial_of
 from spmd_grid.bench.links.cases import LARGE, MOST_BYTES, LinksCase, side_of
 from spmd_grid.bench.links.pace import Moments, PaceOf
-from spmd_grid.bench.links.report import LinksRow, summary, table, typical
+from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.links.model import LinkModel
 
@@ -28,7 +28,7 @@ _SMALL_BYTES, _LEAST_BYTES = 4096, 1 << 18
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
 _BATCH_SECONDS, _TRIAL_SECONDS, _ROW_SECONDS = 0.02, 0.01, 0.8
 _NAP = 1e-4  # seconds
-_TURNS, _MOST_TURNS, _MOST_MODELS = 3, 7, 40  # turns: of measurements at a steady pace, and of all
+_TURNS, _MOST_MODELS = 6, 40  # of measurements after the first, all but one of disturbed rows alone
 
 
 class _Sleepers:
@@ -52,8 +52,8 @@ class _Sleepers:
 def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_name: str = "") -> None:
     """Measure and print the rows of ``cases``; rows of other ``links_name`` in the JSON file stay.
 
-    Collective over all MPI processes.  All rows are measured three times, each time after all others, and those during
-    which the machine's pace changed up to four times more; the model is measured anew where it has
+    Collective over all MPI processes.  All rows are measured twice, the second time after all others, and those during
+    which the machine's pace changed up to five times more; the model is measured anew where it has
     (`bench/links/pace.py`).
     """
     grid = init_grid((-1,))
@@ -65,12 +65,12 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
     moments = Moments(pace.now, lambda: LinkModel.measure(grid), _MOST_MODELS)
     session.say(str(moments.links()), f"medians over up to {rounds} rounds, of the slowest rank", "", printed.head())
     named = [CaseOnLinks(links_name, case) for case in cases]
-    found: list[list[LinksRow]] = [[] for _ in named]
-    for _ in range(_MOST_TURNS):
-        for each, measured in zip(named, found, strict=True):
-            if sum(not row.disturbed for row in measured) < _TURNS:
-                measured.append(_measure_row(each, grid, ranks, rounds, moments.links(), moments.change))
-    rows = list(map(typical, found))
+    rows = [_measure_row(each, grid, ranks, rounds, moments.links(), moments.change) for each in named]
+    for turn in range(_TURNS):
+        for i, each in enumerate(named):
+            if turn == 0 or rows[i].disturbed:
+                again = _measure_row(each, grid, ranks, rounds, moments.links(), moments.change)
+                rows[i] = less_disturbed(rows[i], again)
     for row in rows:
         session.say(printed.line(row))
     if session.comm.rank == 0:

@@ -13,7 +13,7 @@ from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase
 from spmd_grid.bench.links.pace import STEADY
 from spmd_grid.formatting import bytes_text, seconds_text
 
-__all__ = ["AUTO", "LinksRow", "goals", "summary", "table", "typical"]
+__all__ = ["goals", "AUTO", "LinksRow", "less_disturbed", "summary", "table"]
 
 AUTO = "auto"
 _CLOSE, _NEAR, _BEST = 1.25, 2.0, 1.1
@@ -68,14 +68,12 @@ class LinksRow:
         return self.measured[AUTO] / min(self.measured.values())
 
 
-def typical(rows: Sequence[LinksRow]) -> LinksRow:
-    """Of several measurements of a row that with the median of measured over predicted, of those at a steady pace.
+def less_disturbed(one: LinksRow, other: LinksRow) -> LinksRow:
+    """Of two measurements of a row that at a steady pace; of two alike, that in which all ways were faster.
 
-    Of all, if there is none at a steady pace; of an even number, the lower of the two in the middle.
+    Other work on the machine disturbs many rounds in succession, and only adds time.
     """
-    found = [row for row in rows if not row.disturbed] or list(rows)
-    found.sort(key=lambda row: row.measured[AUTO] / row.predicted[AUTO])
-    return found[(len(found) - 1) // 2]
+    return min(one, other, key=lambda row: (row.disturbed, sum(row.measured.values()) / len(row.measured)))
 
 
 def table() -> Table[LinksRow]:
