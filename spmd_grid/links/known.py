@@ -12,7 +12,7 @@ from spmd_grid.transport.communicator import Communicator, Process
 
 __all__ = ["known_links", "machine_of"]
 
-_CALL_SECONDS = 1e-5
+_CALL_SECONDS = 1e-5  # an estimate, as are all figures of the default model: of Python's part of an operation
 
 
 def known_links(process: Process) -> LinkModel:
