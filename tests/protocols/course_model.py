@@ -73,7 +73,6 @@ class Neighbour:
         at, recorder = self.at, self.recorder
         sources, readers = at.HEADER_WORDS, at.HEADER_WORDS + at.SOURCE_WORDS * len(self.sources)
         self.state = recorder.allocate(readers + at.READER_WORDS * len(self.readers))
-        self.text = recorder.allocate(1)
         rows = []
         for i, pair in enumerate(self.readers):
             other = [each.source for each in self.sources]
@@ -106,14 +105,12 @@ class Neighbour:
             at.N_FIELDS: 1,
             at.LINES: self.lines[0],
             at.LINE_BYTES: self.lines[1] - self.lines[0],
-            at.LINE_TEXT: 8 * WORD,
             at.STAGING: staging[0],
             at.STAGING_BYTES: staging[1] - staging[0],
             at.N_SOURCES: len(self.sources),
             at.SOURCES: sources,
             at.N_READERS: len(self.readers),
             at.READERS: readers,
-            at.TEXT: self.text,
         }
         self._set_all(words)
         self.call = recorder.allocate(at.CALL_FIELDS + at.FIELD_WORDS)
@@ -130,7 +127,6 @@ class Neighbour:
         words = [self.table, self.columns, mine == UNCHANGED, 0, 0]
         words += [self.array, self.array if mine == LENT else -1, 0, 0, 0, self.halo]
         recorder.words.update({self.call + i * WORD: word for i, word in enumerate(words)})
-        recorder.words[self.text] = _text(self.rank, number)
         self._set_all({at.REFUSED: mine == REFUSED})
         for i in range(len(self.sources)):
             recorder.words[self.halo + i * WORD] = 0
@@ -142,24 +138,23 @@ class Neighbour:
         culprits = [pair.source for pair in self.sources if does[pair.source] == REFUSED]
         refused = mine == REFUSED or bool(culprits)
         assert code == (at.REFUSED_BY if refused else at.FINE)
-        if culprits:
-            assert recorder.words[self.text] == _text(culprits[0], number)
         for i, pair in enumerate(self.sources):
+            told = recorder.words[self._row_of(pair) + at.S_REFUSED * WORD]
+            assert (told == number) == (pair.source in culprits)
             given = not refused and does[pair.source] != UNCHANGED
             cell = _cell(pair.source, number, self._place_at(pair))
             assert recorder.words[self.halo + i * WORD] == (cell if given else 0)
 
     def _place_at(self, pair: Pair) -> int:
         """The word of its source's array that a pair is for."""
-        at = self.at
-        source = self.state + (at.HEADER_WORDS + self.sources.index(pair) * at.SOURCE_WORDS) * WORD
-        first = self.recorder.words[source + at.S_ROWS * WORD]
+        first = self.recorder.words[self._row_of(pair) + self.at.S_ROWS * WORD]
         return self.recorder.words[self.table + first * self.columns * WORD] // WORD
+
+
+    def _row_of(self, pair: Pair) -> int:
+        """The address of the row of a source in the state."""
+        return self.state + (self.at.HEADER_WORDS + self.sources.index(pair) * self.at.SOURCE_WORDS) * WORD
 
 
 def _cell(rank: int, number: int, i: int) -> int:
     return 1000 * number + 10 * rank + i + 1
-
-
-def _text(rank: int, number: int) -> int:
-    return 7000 * number + rank

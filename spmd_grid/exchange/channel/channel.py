@@ -17,8 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.errors import SpmdError, TransportError
-from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
+from spmd_grid.errors import TransportError
 from spmd_grid.exchange.channel.calls import ChannelCall, bare_call, call_for
 from spmd_grid.exchange.channel.copy_table import ExchangeCells, Taken, n_runs
 from spmd_grid.exchange.channel.shared_block import SharedBlock, swap_records
@@ -35,8 +34,6 @@ from spmd_grid.watch.traffic import Traffic, group_name
 __all__ = ["BY_SIZE", "Channel", "close_retired"]
 
 BY_SIZE = "by size"  # each neighbour's cells as READ or STAGED, whichever suits their size and shape
-
-_SHORT_BYTES = at.MESSAGE_HEAD + at.TEXT_BYTES
 
 # Reading a neighbour's array pays for faces of at least this size in runs of at least this length.  Smaller ones, and
 # those cut across the fastest dimension, are faster to read from staging: the writer keeps its array in its cache.
@@ -105,10 +102,10 @@ class Channel:
         self.choose(PACKED)
 
     def _message(self, pieces: Iterable[Cells]) -> np.ndarray:
-        return np.zeros(max(at.MESSAGE_HEAD + self._bytes_of(pieces), _SHORT_BYTES), np.uint8)
+        return np.zeros(at.MESSAGE_HEAD + self._bytes_of(pieces), np.uint8)
 
     def _connect(self, activity: Activity | None) -> Wire:
-        shorts = [(member, buffer[:_SHORT_BYTES]) for member, buffer in self.outgoing.items()]
+        shorts = [(member, buffer[: at.MESSAGE_HEAD]) for member, buffer in self.outgoing.items()]
         messages = Messages(list(self._incoming.items()), list(self.outgoing.items()), shorts)
         state = self._state
         wire = self.comm.wire(messages, self.sources, self.readers, self.number, lambda: state.epoch, activity)
@@ -223,26 +220,26 @@ class Channel:
         """Sets whether cells are staged past the caches: for neighbours that share none with this process.  Local."""
         self._state.words[at.STREAMS] = streams
 
-    def refuse(self, error: SpmdError) -> None:
-        """Takes part in an exchange that this process refuses: all neighbours raise ``error``."""
-        self.begin_refusing(error)
+    def refuse(self) -> None:
+        """Takes part in an exchange that this process refuses; its neighbours learn that.  Collective over them."""
+        self.begin_refusing()
         code = self.run(at.UPDATE, self._bare_call)
         self.end_refusing()
         if code == at.ENDED:
             self.raise_ended()
 
-    def begin_refusing(self, error: SpmdError) -> None:
+    def begin_refusing(self) -> None:
         """Makes the next exchange one that this process refuses.  Local."""
-        self._state.refuse(encode_error(error))
+        self._state.words[at.REFUSED] = 1
 
     def end_refusing(self) -> None:
         """Makes the next exchange one that this process does not refuse.  Local."""
         self._state.words[at.REFUSED] = 0
 
-    def refusal(self) -> SpmdError | None:
-        """The error of the neighbour that refused the last exchange.  Local."""
-        text = self._state.refusal()
-        return None if text is None else error_from(text)
+    @property
+    def is_refused(self) -> bool:
+        """Whether a neighbour that gives to this process refused the exchange that has arrived last.  Local."""
+        return bool(self._state.words[at.CULPRIT])
 
     def refusers(self) -> list[int]:
         """The neighbours that give to this process and refused the last exchange.  Local."""

@@ -27,8 +27,7 @@ class SharedBlock:
 
     def __init__(self, n_fields: int, readers: Sequence[int], staged: Mapping[int, int]):
         """``readers``: the members that may read it; ``staged``: bytes staged at a time for each of them."""
-        self.line_text = -(-8 * (at.POSTED_OFFSETS + n_fields) // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
-        self.line_bytes = self.line_text + at.TEXT_BYTES
+        self.line_bytes = -(-8 * (at.POSTED_OFFSETS + n_fields) // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
         words_at = 2 * self.line_bytes
         self._words = {member: words_at + LINE_PAIR_BYTES * i for i, member in enumerate(readers)}
         self._staging_at = words_at + LINE_PAIR_BYTES * len(readers)

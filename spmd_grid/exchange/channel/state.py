@@ -46,7 +46,6 @@ class ChannelState:
         )
         self.words = np.zeros(self._n_words + 8, np.int64)
         self.address = kernels.address_of(self.words)
-        self._text = np.zeros(at.TEXT_BYTES, np.uint8)
         self._barred = channel.comm.process.gate.barred  # kept alive: compiled code has its address
         self._constants = _constants(channel)
         self._source_rows: dict[int, int] = {}
@@ -107,7 +106,6 @@ class ChannelState:
         state[at.COURSE], state[at.COPY] = kernels.course_address, kernels.copy_address
         state[at.ARRAY_FIELDS] = kernels.FIELDS_OFFSET
         state[at.GATE] = kernels.address_of(channel.comm.process.gate.barred)
-        state[at.TEXT], state[at.LINE_TEXT] = kernels.address_of(self._text), block.line_text
 
     def connect(self, wire: Wire) -> None:
         """Makes messages and waits use ``wire``."""
@@ -142,17 +140,6 @@ class ChannelState:
         if form is not None:
             state[at.FORM], state[at.LOOP_COURSE] = _lay_out(form, wire), kernels.traced_course_address
         state[at.SEGMENT], state[at.SEGMENT_BYTES] = segment
-
-    def refuse(self, text: bytes) -> None:
-        """Makes this process refuse the next exchange with an encoded error."""
-        self._text[:8].view(np.int64)[0] = len(text)
-        self._text[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
-        self.words[at.REFUSED] = 1
-
-    def refusal(self) -> bytes | None:
-        """The encoded error of the member that refused the last exchange; None where none did."""
-        length = int(self._text[:8].view(np.int64)[0])
-        return self._text[8 : 8 + length].tobytes() if self.words[at.CULPRIT] else None
 
     def refusers(self) -> list[int]:
         """The members among the sources that refused the last exchange."""

@@ -41,7 +41,7 @@ class Reverse:
         if code:
             return code
         try:
-            if channel.refusal() is None:
+            if not channel.is_refused:
                 self._add(arrays)
         except Exception as error:  # whatever numpy may raise: neighbours wait for this process to leave
             if channel.run(at.LEAVE | at.PART) == at.FINE:

@@ -224,9 +224,9 @@ class HaloPlan:
         return address
 
     def refuse(self, operation: str, error: Exception, channel: Channel) -> SpmdError:
-        """Takes part in an exchange by sending all neighbours ``error``; the error to raise."""
+        """Takes part in an exchange that this process refuses, for ``error``; the error to raise."""
         blamed = self._blamed(operation, error)
-        channel.refuse(blamed)
+        channel.refuse()
         return self.shared_error(blamed, channel)
 
     def shared_error(self, own: SpmdError | None, channel: Channel) -> SpmdError:
@@ -237,7 +237,7 @@ class HaloPlan:
     def refusal_in_loop(self, f: int, reason: int) -> SpmdError:
         """Makes the next exchange one that refuses field ``f`` of a compiled loop; the error.  Local."""
         error = self._blamed("HaloExchange.update", self._checks.error_in_loop(f, reason))
-        self.channel.begin_refusing(error)
+        self.channel.begin_refusing()
         return error
 
     def _blamed(self, operation: str, error: Exception) -> SpmdError:

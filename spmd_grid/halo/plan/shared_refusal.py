@@ -17,7 +17,6 @@ import numpy as np
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
 from spmd_grid.exchange.channel.channel import Channel
-from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, tag_of
 
 __all__ = ["ON_RANK", "shared_refusal", "shortened"]
@@ -27,7 +26,8 @@ ON_RANK = " (on rank "  # begins the name of the process that an error comes fro
 _IS_LAST, _CULPRIT, _ALIKE, _ALL_REFUSE, _LENGTH = range(5)
 _HEAD_BYTES = 40
 _NO_RANK = 1 << 62
-_MOST_TEXT = at.TEXT_BYTES - 64  # the rest is for the name of the error, and a word
+_TEXT_BYTES = 1024  # of an encoded error
+_MOST_TEXT = _TEXT_BYTES - 64  # the rest is for the name of the error
 
 
 def shared_refusal(channel: Channel, own: SpmdError | None) -> Generator[list[Any], None, SpmdError]:
@@ -77,17 +77,17 @@ class _Known:
         known.culprit = words[_CULPRIT]
         known.are_alike, known.all_refuse = bool(words[_ALIKE]), bool(words[_ALL_REFUSE])
         known.text = message[_HEAD_BYTES : _HEAD_BYTES + words[_LENGTH]].tobytes()
-        known.met, known.heard = message[_HEAD_BYTES + at.TEXT_BYTES :].reshape(2, comm.size)
+        known.met, known.heard = message[_HEAD_BYTES + _TEXT_BYTES :].reshape(2, comm.size)
         return known
 
     @property
     def message(self) -> np.ndarray:
         """The bytes that tell it to others, equally many on all."""
-        message = np.zeros(_HEAD_BYTES + at.TEXT_BYTES + 2 * len(self.met), np.uint8)
+        message = np.zeros(_HEAD_BYTES + _TEXT_BYTES + 2 * len(self.met), np.uint8)
         words = 0, self.culprit, self.are_alike, self.all_refuse, len(self.text)
         message[:_HEAD_BYTES].view(np.int64)[:] = words
         message[_HEAD_BYTES : _HEAD_BYTES + len(self.text)] = np.frombuffer(self.text, np.uint8)
-        message[_HEAD_BYTES + at.TEXT_BYTES :] = np.concatenate([self.met, self.heard])
+        message[_HEAD_BYTES + _TEXT_BYTES :] = np.concatenate([self.met, self.heard])
         return message
 
     @property

@@ -54,13 +54,6 @@ def _write_post(state: int, address: int, refused: int, unchanged: int) -> None:
 
 
 @inner
-def _write_text(source: int, target: int) -> None:
-    """Copy the text of a refusal."""
-    for i in range(at.TEXT_BYTES // 8):
-        store(target, i, load(source, i))
-
-
-@inner
 def _stages(state: int, epoch: int) -> int:
     """Whether this process stages all cells in the exchange that begins: both ways by turns in tries, else the quicker.
 
@@ -132,8 +125,6 @@ def _begin(state: int, call_: int) -> int:
                         lends = 1
         line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
         _write_post(state, line, refused, unchanged)
-        if refused:
-            _write_text(load(state, at.TEXT), line + load(state, at.LINE_TEXT))
         for f in range(n_fields):
             store(line, at.POSTED_OFFSETS + f, -1 if stages else field_of(call_, f, at.F_OFFSET))
         store_release(line, epoch)  # after the stores of line and staging, and the loads of the exchange before
@@ -150,8 +141,6 @@ def _begin(state: int, call_: int) -> int:
             neighbour = state + 8 * (load(state, at.SENDS) + i * at.MESSAGE_WORDS)
             buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
             _write_post(state, buffer, refused, unchanged)
-            if refused:
-                _write_text(load(state, at.TEXT), buffer + at.MESSAGE_HEAD)
             for f in range(n_fields):
                 if not requests and not (unchanged >> f) & 1:
                     first = load(neighbour, at.M_ROWS) + f * pieces
@@ -174,7 +163,7 @@ def _source_line(state: int, source: int) -> int:
 
 @inner
 def _arrive(state: int) -> int:
-    """Wait until all neighbours have posted and all their messages have arrived; copies the text of a refusal."""
+    """Wait until all neighbours have posted and all their messages have arrived."""
     epoch = load(state, at.EPOCH)
     culprit, missed = 0, 0
     for i in range(load(state, at.N_SOURCES)):
@@ -185,9 +174,7 @@ def _arrive(state: int) -> int:
         missed = max(missed, load(line, at.POSTED_MISSED))
         if load(line, at.POSTED_REFUSED):
             store(source, at.S_REFUSED, epoch)
-            if not culprit:
-                culprit = 1
-                _write_text(line + load(state, at.LINE_TEXT), load(state, at.TEXT))
+            culprit = 1
     if load(state, at.N_RECEIVES):
         if wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN), 0) != at.FINE:
             return at.ENDED
@@ -197,9 +184,7 @@ def _arrive(state: int) -> int:
             if load(buffer, at.POSTED_EPOCH) != epoch:  # a message of another exchange
                 return at.ENDED
             missed = max(missed, load(buffer, at.POSTED_MISSED))
-            if not culprit and load(buffer, at.POSTED_REFUSED):
-                culprit = 1
-                _write_text(buffer + at.MESSAGE_HEAD, load(state, at.TEXT))
+            culprit = max(culprit, load(buffer, at.POSTED_REFUSED))
     store(state, at.CULPRIT, culprit)
     store(state, at.MISSED_BY, missed)
     store(state, at.PHASE, at.ARRIVED)

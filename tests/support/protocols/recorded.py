@@ -168,10 +168,10 @@ def reread_function(function: FunctionType, names: dict[str, object]) -> Functio
 
 
 def small_slots() -> SimpleNamespace:
-    """The words of kernels/protocol/slots.py, with frames and texts of a word or two: more would show no more."""
+    """The words of kernels/protocol/slots.py, with frames of two words: more would show no more."""
     from spmd_grid.kernels.protocol import slots
 
-    return SimpleNamespace(**{**vars(slots), "FRAME_WORDS": 2, "TEXT_BYTES": WORD})
+    return SimpleNamespace(**{**vars(slots), "FRAME_WORDS": 2})
 
 
 def copy_words(recorder: Recorder) -> Callable[..., int]:
