@@ -117,7 +117,7 @@ _LINKS = Figures(
     links_report.table().columns[1:4],
     {f"goal {i} at {links}": partial(between.goal, links, i - 1) for links in _SHAPED_LINKS for i in (1, 2, 3)}
     | {f"reshardings at {links}": partial(between.reshardings, links) for links in _SHAPED_LINKS}
-    | {f"disturbed at {links}": partial(between.disturbed, links) for links in _SHAPED_LINKS},
+    | {f"median turn at {links}": partial(between.over_fastest, links) for links in _SHAPED_LINKS},
 )
 
 _RANKS_OF_A_NODE = Figures(

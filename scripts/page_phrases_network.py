@@ -80,10 +80,9 @@ def goal(links: str, number: int, rows: Sequence[links_report.LinksRow]) -> str:
     return f"{sum(value <= kept.bound for value in values)} of {len(values)}, at worst {max(values):.2f}x"
 
 
-def disturbed(links: str, rows: Sequence[links_report.LinksRow]) -> str:
-    """The number of rows of these links for which the machine did not keep one pace."""
-    found = [row.disturbed for row in rows if row.case.links == links]
-    return f"{sum(found)} of {len(found)}"
+def over_fastest(links: str, rows: Sequence[links_report.LinksRow]) -> str:
+    """By what part the turn in the middle takes longer than the fastest: the median row of these links."""
+    return f"{100 * (median(row.over_fastest for row in rows if row.case.links == links) - 1):.0f} %"
 
 
 def reshardings(links: str, rows: Sequence[links_report.LinksRow]) -> str:

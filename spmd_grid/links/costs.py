@@ -31,8 +31,9 @@ comes out goes back the same way, in chunks that overlap.  There the bytes are
 
 and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
 
-Wherever a process waits for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.
-Python makes each chunk of a fold, which takes it half of `call_seconds`.
+In an operation between nodes of more than a few bytes Python's code takes `python_seconds`.  Wherever a process waits
+for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.  Python makes each chunk
+of a fold, and each of the rounds into which an all_gather or a broadcast is cut: it takes half of `call_seconds`.
 
 Within nodes, members read one another's memory (`links/copies.py`).  Every operation begins with an exchange of
 headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and polls meanwhile.
@@ -65,6 +66,7 @@ __all__ = [
     "each_way",
     "far_seconds",
     "operation_seconds",
+    "python_seconds",
 ]
 
 PRICED_OPERATIONS = (
@@ -81,11 +83,19 @@ PRICED_OPERATIONS = (
 
 # The time of a compiled call as a part of `call_seconds`: a 48th where ranks share cores, an 86th where they do not.
 COMPILED = 1 / 64
+# How many times as long Python's code takes between messages of processes that share a core: others, and the network,
+# have had the core's caches meanwhile.
+_COLD = 2
 
 
 def far_seconds(links: LinkModel, by_process: float, by_node: float) -> float:
     """Seconds in which ``by_node`` bytes pass a node's cable each way, ``by_process`` of one process.  Plans only."""
     return max(by_process / links.network_bandwidth, by_node / links.cable)
+
+
+def python_seconds(links: LinkModel) -> float:
+    """Seconds of an operation's Python code between messages to other nodes.  Plans only."""
+    return links.call_seconds * (1 if links.own_cores else _COLD)
 
 
 def each_way(one_way: float, into: float, out_of: float) -> float:
@@ -111,7 +121,7 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
         near = 0.0 if crowd.on_node == 1 else links.node_latency * (1 if _goes_direct(links, crowd) else 2)
         near += COMPILED * links.call_seconds
         return near + links.network_latency + (messages - 1) * links.message_seconds
-    seconds = links.call_seconds + links.wake_seconds
+    seconds = python_seconds(links) + links.wake_seconds
     return seconds + _log2(crowd.members) * links.network_latency
 
 
@@ -137,14 +147,16 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     seconds += _near_seconds(name, n_bytes, crowd, links)
     if crowd.nodes > 1:
         into, out_of = _crossing(name, n_bytes, crowd)
-        seconds += links.call_seconds
+        seconds += python_seconds(links)
         folds = (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) if _is_folded(name, crowd) else 0
         rounds, messages = _rounds(name, crowd)
+        waits = _waits(name, n_bytes, max(into, out_of), crowd)
         if name == "reduce_scatter" and folds:
             messages = max(messages, ceil(max(into, out_of) / _chunk_bytes(name, n_bytes, crowd)))
+        if name in ("all_gather", "broadcast"):
+            messages = max(messages, waits)
         seconds += rounds * links.network_latency + messages * links.message_seconds
-        waits = _waits(name, n_bytes, max(into, out_of), crowd)
-        seconds += waits * (links.wake_seconds + (links.call_seconds / 2 if folds else 0.0))
+        seconds += waits * (links.wake_seconds + (links.call_seconds / 2 if folds or waits > 1 else 0.0))
         chunks = folds * _chunk_bytes(name, n_bytes, crowd) / 2
         of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
         seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
@@ -259,11 +271,26 @@ def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
     waits = 2 * links.step if k > 1 else 0.0
     if gathers:  # what comes from other nodes lands where it is to lie, but for an all_gather, which shares it
         return waits + near(n * {"all_gather": p, "gather": k, "scatter": 1}[name])
+    if crowd.nodes > 1 and _is_folded(name, crowd):
+        return waits + _lane_seconds(name, n, crowd, links)
     if name in ("all_reduce", "reduce"):
         return waits + near(n * (k - 1) / k) + near(n) + memory(2 * n)
     if name == "reduce_scatter":
         return waits + near(n) + memory(2 * n / k)
+    if name == "all_to_all" and crowd.nodes > 1:  # likewise what comes from other nodes
+        return waits + near(n * k / p)
     return waits + near(n) + memory(n)
+
+
+def _lane_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
+    """Seconds of copies and sums of a node in a fold from node to node.
+
+    Arrays are read once, and results written once; all else passes from cache to cache, one chunk after another.
+    """
+    k, touched = crowd.on_node, 2 * _chunk_bytes(name, n, crowd)
+    in_memory, from_others, own = (n / 2, n / 2, 2 * n / k) if name == "reduce_scatter" else (n, (2 - 1 / k) * n, n)
+    in_caches = near_seconds(links, from_others, crowd.processes, touched) + copy_seconds(links, own, touched)
+    return copy_seconds(links, in_memory, inf) + in_caches
 
 
 def _is_folded_in_place(name: str, n: int) -> bool:

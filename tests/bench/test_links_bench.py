@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ import pytest
 import spmd_grid as sg
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import CaseOnLinks
+from spmd_grid.bench.common.timing import Alone, Times
 from spmd_grid.bench.links import measure
-from spmd_grid.bench.links.calls import trial_of
+from spmd_grid.bench.links.calls import Trial, trial_of
 from spmd_grid.bench.links.cases import LARGE, SMALL, Drawn, LinksCase, all_cases, quick_cases, random_pair
-from spmd_grid.bench.links.pace import Moments, Pace, PaceOf
-from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
+from spmd_grid.bench.links.report import LinksRow, summary, table
+from spmd_grid.bench.links.undisturbed import undisturbed
 from spmd_grid.links.model import LinkModel
 
 
@@ -30,37 +32,10 @@ class Ranks:
         return sg.all_gather(np.array([value]), self._grid, [0], 0).tolist()
 
 
-class Done:
-    """A request that is done."""
-
-    def Test(self):
-        return True
-
-
-class Alone(Ranks):
+class Whole(Alone):
     """The communicator of a rank that is all of them."""
 
     rank, size = 0, 1
-
-    def __init__(self):
-        super().__init__(None)
-
-    def Barrier(self):
-        pass
-
-    def allgather(self, value):
-        return [value]
-
-    def Irecv(self, received, whence):
-        return Done()
-
-    Isend = Irecv
-
-    def Ibarrier(self):
-        return Done()
-
-    def Split_type(self, kind):
-        return self
 
 
 def row(case=None, links="slow", predicted=1.0, **measured):
@@ -70,6 +45,7 @@ def row(case=None, links="slow", predicted=1.0, **measured):
         800,
         {"auto": predicted},
         {"auto": 1.2, **measured},
+        [1.2, 1.5],
     )
 
 
@@ -125,8 +101,10 @@ def test_a_row_in_full():
         grid.process.nodes = (0, 0, 2)
         links = LinkModel(nodes=(0, 0, 2), cable_bandwidth=1e9)
         case = CaseOnLinks("here", LinksCase("all_reduce", SMALL))
-        found = measure._measure_row(case, grid, Ranks(grid), 5, links, lambda: 1.3)
-        assert found.change == 1.3 and found.disturbed
+        clock = measure._Clock(grid, Ranks(grid), 5, 1 << 20)
+        clock.measure(case.case, links)
+        found = clock.row(case, links)
+        assert len(found.turns) == 3
         return found.case.name, found.n_bytes, found.measured["auto"] > 0, found.predicted["auto"]
 
     first, *others = sg.run_spmd(body, ranks=3)
@@ -134,51 +112,75 @@ def test_a_row_in_full():
     assert all(each == first for each in others)
 
 
-def test_the_less_disturbed_measurement_counts():
-    """All of it: the model of its moment, and all ways, whose rounds take turns."""
-    slow, fast = row(predicted=1.5, auto=1.5, direct=2.0), row(auto=1.4, direct=1.0)
-    assert less_disturbed(slow, fast) == less_disturbed(fast, slow) == fast
-    moved = replace(fast, change=1.2)
-    assert moved.disturbed and less_disturbed(slow, moved) == less_disturbed(moved, slow) == slow
-    assert summary([slow, moved])[0] == "WARNING: other work on the machine disturbed 1 of 2 rows; measure again"
-    assert "(disturbed)" in table().line(moved) and "(disturbed)" not in table().line(slow)
+def test_the_second_fastest_turn_counts(monkeypatch):
+    """Of each way by itself; ways that no turn has measured are measured for the row, three times."""
+    quartiles = iter([3.0, 1.5, 2.0, 9.0, 8.0, 7.0])
+
+    def timed(comm, batches, *args, **kwargs):
+        found = next(quartiles)
+        return Times({name: np.array([found, found, 9, 9]) for name in batches}, {})
+
+    trials = {
+        "first": Trial("direct", 8, {"auto": len, "basis": len}, {"auto": 1.0, "basis": 2.0}, {"auto": 1, "basis": 2}),
+        "last": Trial("direct", 8, {"auto": len}, {"auto": 1.6}, {"auto": 1}),
+        "other": Trial("chain", 8, {"auto": len}, {"auto": 1.0}, {"auto": 3}),
+    }
+    monkeypatch.setattr(measure, "measure", timed)
+    monkeypatch.setattr(measure, "trial_of", lambda case, grid, side, links: trials[links])
+    clock, case = measure._Clock(None, None, 5, 1 << 20), LinksCase("reshard", LARGE, 3)
+    for _ in range(3):
+        clock.measure(case, "first")
+    found = clock.row(CaseOnLinks("here", case), "last")
+    assert (found.measured, found.predicted, found.turns) == ({"auto": 2.0}, {"auto": 1.6}, [3.0, 1.5, 2.0])
+    assert found.off == 1.25 and found.over_best == 1 and found.over_fastest == 2 / 1.5
+    assert "1.33x" in table().line(found)
+    found = clock.row(CaseOnLinks("here", case), "other")
+    assert found.measured == {"auto": 8.0} and found.turns == [9.0, 8.0, 7.0], "measured at last"
 
 
-def test_a_model_is_measured_anew_once_the_pace_has_changed():
-    paces = map(Pace._make, [(1, 1, 1), (1, 1, 1), (1.1, 1, 1), (1, 0.8, 1), (1, 0.8, 1), (1, 0.79, 1), (2, 2, 1)])
-    numbers = iter(range(10))
-    moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=2)
-    assert moments.links().node_latency == 0
-    assert moments.change() == 1.1 and moments.links().node_latency == 0
-    assert moments.change() == 1.25 and moments.links().node_latency == 1, "copies are faster"
-    assert moments.change() == pytest.approx(0.8 / 0.79) and moments.links().node_latency == 1
-    assert moments.change() == 2 / 0.8 and moments.links().node_latency == 0, "no more models: the nearest pace"
-
-
-def test_a_model_is_measured_anew_if_the_pace_changes_meanwhile():
-    paces, numbers = map(Pace._make, [(1, 2, 1), (1, 1, 1), (1.1, 1, 1), (2, 1, 1), (1, 1, 1)]), iter(range(10))
-    moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=3)
-    assert moments.links().node_latency == 1 and len(moments.models) == 2, "the first was measured as copies sped up"
-    assert moments.change() == 2 / 1.1 and moments.links().node_latency == 2, "the last that may be measured"
-
-
-def test_a_model_that_was_measured_at_the_pace_of_now_is_taken_again():
-    paces, numbers = (
-        map(Pace._make, [(1, 1, 1), (1, 1, 1), (2, 1, 1), (2, 1, 1), (1.1, 1, 1), (9, 1, 1)]),
-        iter(range(10)),
+def test_each_turn_has_a_model_and_the_file_keeps_those_of_other_links(monkeypatch, tmp_path):
+    cases = [LinksCase("all_gather", SMALL), LinksCase("reshard", LARGE, 3)]
+    said: list[str] = []
+    session = SimpleNamespace(comm=Whole(), say=lambda *lines: said.extend(lines), setting={"ranks": 1})
+    monkeypatch.setattr(measure, "Session", lambda: session)
+    monkeypatch.setattr(measure, "wait_asleep", lambda comm, nap: None)
+    monkeypatch.setattr(measure, "setting_text", lambda setting: "here")
+    monkeypatch.setattr(measure, "_TURNS", 3)
+    outputs = Outputs(str(tmp_path / "links.json"))
+    for name in ("slow", "fast"):
+        sg.run_spmd(lambda name=name: measure.run_bench(cases, 5, outputs, name), ranks=1)
+    found = json.loads((tmp_path / "links.json").read_text())
+    assert [each["row"] for each in found["rows"]] == [f"{n}: {case.name}" for n in ("slow", "fast") for case in cases]
+    assert {name: len(texts) for name, texts in found["models"].items()} == {"slow": 3, "fast": 3}
+    assert all(
+        each["measured"]["auto"] == sorted(each["turns"])[1] and len(each["turns"]) == 3 for each in found["rows"]
     )
-    moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=2)
-    assert moments.links().node_latency == 0
-    assert moments.change() == 2 and moments.links().node_latency == 1
-    assert moments.change() == 2 / 1.1 and moments.links().node_latency == 0 and len(moments.models) == 2
-    assert moments.change() == 9 and moments.links().node_latency == 1, "the nearest of those that there may be"
+    assert sum(line.startswith("LinkModel(") for line in said) == 2, "that of the undisturbed moments is told"
 
 
-def test_the_pace_of_ranks_that_sleep():
-    pace = PaceOf(Alone(), 1 << 20)
-    first, again = pace.now(), pace.now()
-    assert min(first) > 0 and first.change(again) >= 1
-    assert Pace(1, 1, 1).change(Pace(1, 1, 2)) == Pace(1, 1, 2).change(Pace(1, 1, 1)) == 2, "a slower barrier"
+def test_figures_of_undisturbed_moments():
+    """Of each kind by itself: the second thread of a core may have been busy while any model was measured."""
+    one = LinkModel(
+        node_latency=2e-6,
+        network_latency=1e-4,
+        wake_seconds=5e-5,
+        call_seconds=1e-5,
+        cable_bandwidth=1e9,
+        one_way=1.5,
+        copies=[(1000, 4e9), (2000, 3e9)],
+        nodes=(0, 0, 1),
+    )
+    two = replace(one, node_latency=1e-6, network_latency=1.2e-4, wake_seconds=1e-5, copies=[(1000, 3e9), (2000, 2e9)])
+    two = replace(two, cable_bandwidth=2e9, call_seconds=3e-5, one_way=1.0)
+    chance = replace(
+        one, node_latency=0, network_latency=1e-9, wake_seconds=0, call_seconds=0, cable_bandwidth=9e9, one_way=1.25
+    )
+    found = undisturbed([one, chance, replace(two, copies=[(1000, 9e9), (2000, 9e9)])])
+    assert (found.node_latency, found.network_latency, found.call_seconds) == (1e-6, 1e-4, 1e-5)
+    assert found.wake_seconds == pytest.approx(3e-5), "from the start of the wait on"
+    assert found.cable_bandwidth == 2e9 and found.one_way == 1.25 and found.nodes == one.nodes
+    assert found.copies == ((1000, 4e9), (2000, 3e9)) and found.bus_bandwidth is None
+    assert undisturbed([one, one]) == undisturbed([one]) and undisturbed([one]).copies == one.copies
 
 
 def test_ways_that_run_alike_are_one():

@@ -54,8 +54,8 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
         ((4,), 2, 25 + 2 * 100 + 10),  # in memory before and after lines cross
         ((10,), 2, 25 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
         ((4,), 1, 25 + 10 + 2),  # a message to each
-        ((16,), 1, 1600 + 7 + 4 * 10),  # by MPI, in rounds
-        ((40,), 2, 1600 + 7 + 6 * 10),  # a member would have to serve ten nodes
+        ((16,), 1, 2 * 1600 + 7 + 4 * 10),  # by MPI, in rounds; between them, Python finds cold caches
+        ((40,), 2, 2 * 1600 + 7 + 6 * 10),  # a member would have to serve ten nodes
     ],
 )
 def test_meetings(shape, node_size, seconds):
@@ -80,6 +80,7 @@ def test_meetings(shape, node_size, seconds):
         (4, 1, 25 + 10 + 2),  # as without
         (5, 2, 25 + 2 * 100 + 10),  # the last node has one: each carries for a pair of nodes
         (10, 2, 25 + 2 * 100 + 10 + 1),  # too many
+        (16, 1, 1600 + 4 * 10),  # by MPI
     ],
 )
 def test_meetings_of_processes_with_a_core_each(ranks, node_size, seconds):
@@ -217,6 +218,41 @@ def test_messages_of_small_operations():
         n = 40_000
         found = operation_seconds(name, n, grid, (0,), busy) - operation_seconds(name, n, grid, (0,), links)
         assert found == pytest.approx(messages), name
+
+
+@pytest.mark.parametrize(
+    "name, in_memory, in_caches",
+    [
+        ("all_reduce", 1, 2.5),  # arrays are read and results written; halves, sums and results go from cache to cache
+        ("reduce", 1, 2.5),
+        ("reduce_scatter", 0.5, 1.5),
+        ("all_to_all", 0.5, 0),  # what comes from the other node lands where it is to lie
+        ("shift", 2, 0),
+    ],
+)
+def test_copies_within_nodes_in_operations_between_them(name, in_memory, in_caches):
+    """Chunks of a fold stay in the caches; all else comes from memory and goes there."""
+    n, grid = 1 << 24, sg.Grid((4,))
+    links = free_links(memory_bandwidth=1 << 20, copies=[(1 << 20, 1 << 24), (1 << 30, 1 << 20)])
+    none = free_links()
+    found = operation_seconds(name, n, grid, (0,), links) - operation_seconds(name, n, grid, (0,), none)
+    assert found == pytest.approx((in_memory * n / (1 << 20) + in_caches * n / (1 << 24)), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name, own_cores, calls",
+    [
+        ("gather", False, 2),
+        ("gather", True, 1),
+        ("all_gather", True, 1 + 8 / 2),  # in eight rounds
+        ("all_reduce", True, 1 + 33 / 2),  # in 33 chunks
+    ],
+)
+def test_calls_of_python_in_operations_between_nodes(name, own_cores, calls):
+    links = free_links(own_cores=own_cores)
+    slow, n = replace(links, call_seconds=1), 1 << 24
+    found = [operation_seconds(name, n, sg.Grid((4,)), (0,), each) for each in (slow, links)]
+    assert found[0] - found[1] == pytest.approx(calls + COMPILED)
 
 
 def test_a_plan_without_steps_copies():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmd_grid.array import zeros
-from spmd_grid.bench.links.cases import LARGE, MOST_BYTES, LinksCase, random_pair, side_of
+from spmd_grid.bench.links.cases import LARGE, NEAR_BYTES, LinksCase, random_pair, side_of
 from spmd_grid.bench.links.report import AUTO
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -39,12 +39,16 @@ _HALOS = 4  # in a program
 
 
 class Trial(NamedTuple):
-    """The figures of a row: calls and predicted seconds by strategy, and the bytes of the array."""
+    """The figures of a row: calls and predicted seconds by strategy, and the bytes of the array.
+
+    ``ways``: by strategy, the way in which its call runs; of another model, a strategy may take another way.
+    """
 
     what: str
     n_bytes: int
     calls: dict[str, Callable[[], object]]
     predicted: dict[str, float]
+    ways: Mapping[str, Hashable]
 
 
 def trial_of(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel) -> Trial:
@@ -59,14 +63,14 @@ def trial_of(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel) ->
         call, n_bytes = _operation(case.operation, grid, side)
         what, steps = f"over {grid.size}", [OperationStep(case.operation, n_bytes, (0,))]
     seconds = sum(each.seconds * each.step.times for each in price(steps, grid.grid, links))
-    return Trial(what, n_bytes, {AUTO: call}, {AUTO: seconds})
+    return Trial(what, n_bytes, {AUTO: call}, {AUTO: seconds}, {AUTO: what})
 
 
 def _resharding(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel) -> Trial:
     """The plans by strategy; those that another runs in the same way are left out."""
     source, target = random_pair(case, grid.size)
     if case.size == LARGE and _stays_within(plan_reshard(source, target, (side, side), "float64", links=links)):
-        side = side_of(MOST_BYTES)
+        side = side_of(NEAR_BYTES)
     plans: dict[str, Plan] = {}
     for strategy in (AUTO, "direct", "basis"):
         plan = plan_reshard(source, target, (side, side), "float64", strategy, links=links)
@@ -74,7 +78,8 @@ def _resharding(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel)
             plans[strategy] = plan
     calls = {name: _run_of(plan, grid) for name, plan in plans.items()}
     predicted = {name: price([ReshardStep(plan)], grid.grid, links)[0].seconds for name, plan in plans.items()}
-    return Trial(str(plans[AUTO].chosen), side * side * 8, calls, predicted)
+    ways = {name: _way_of(plan) for name, plan in plans.items()}
+    return Trial(str(plans[AUTO].chosen), side * side * 8, calls, predicted, ways)
 
 
 def _stays_within(plan: Plan) -> bool:
@@ -82,12 +87,12 @@ def _stays_within(plan: Plan) -> bool:
     return not any(node_traffic(move, plan.links, 0, 0, 0).far for move in plan.moves)
 
 
-def _way_of(plan: Plan) -> list[tuple[Layout, Layout, bool]]:
+def _way_of(plan: Plan) -> tuple[tuple[Layout, Layout, bool], ...]:
     """The way in which a plan runs: steps between the same layouts are alike, whatever they are called."""
-    return [
-        (step.source, step.target, step.kind in NATIVE and not crosses_once(move, plan.links))
-        for step, move in zip(plan.run_steps, plan.moves, strict=True)
-    ]
+    steps = zip(plan.run_steps, plan.moves, strict=True)
+    return tuple(
+        [(step.source, step.target, step.kind in NATIVE and not crosses_once(move, plan.links)) for step, move in steps]
+    )
 
 
 def _run_of(plan: Plan, grid: ProcessGrid) -> Callable[[], object]:

@@ -2,7 +2,7 @@
 
 Other reshardings than those that the model was ever compared with are drawn for another *seed*: then there are only
 these.  The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to
-cross; what stays within nodes has MOST_BYTES on all links.
+cross; what stays within nodes has NEAR_BYTES on all links.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from spmd_grid.grid.sharding import Sharding
 __all__ = [
     "LARGE",
     "MOST_BYTES",
+    "NEAR_BYTES",
     "SMALL",
     "Drawn",
     "LinksCase",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 SMALL, LARGE = "small", "large"
-MOST_BYTES = 1 << 23  # of any array
+MOST_BYTES, NEAR_BYTES = 1 << 23, 1 << 22  # of any array, and of those that stay within nodes
 
 _OPERATIONS = (
     "all_reduce",

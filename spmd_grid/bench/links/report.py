@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.common.table import Column, Table
-from spmd_grid.bench.common.verdicts import Goal, disturbed_lines
+from spmd_grid.bench.common.verdicts import Goal
 from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase
-from spmd_grid.bench.links.pace import STEADY
 from spmd_grid.formatting import bytes_text, seconds_text
 
-__all__ = ["goals", "AUTO", "LinksRow", "less_disturbed", "summary", "table"]
+__all__ = ["AUTO", "LinksRow", "goals", "summary", "table"]
 
 AUTO = "auto"
 _CLOSE, _NEAR, _BEST = 1.25, 2.0, 1.1
-_KEPT = "what", "n_bytes", "predicted", "measured", "change"  # fields that JSON holds unchanged
+_KEPT = "what", "n_bytes", "predicted", "measured", "turns"  # fields that JSON holds unchanged
 
 
 @dataclass
 class LinksRow:
     """Seconds by the model and as measured, by strategy; of an operation, which has one way, under "auto".
 
-    ``change``: by what factor the machine's pace had changed since the model was measured (`bench/links/pace.py`).
+    Both are of undisturbed moments (`bench/links/undisturbed.py`); ``turns``: by turn, the time of the way of "auto".
     """
 
     case: CaseOnLinks[LinksCase]
@@ -32,7 +32,7 @@ class LinksRow:
     n_bytes: int
     predicted: dict[str, float]
     measured: dict[str, float]
-    change: float = 1.0
+    turns: Sequence[float]
 
     @classmethod
     def from_dict(cls, figures: Mapping[str, Any]) -> LinksRow:
@@ -58,22 +58,14 @@ class LinksRow:
         return max(ratio, 1 / ratio)
 
     @property
-    def disturbed(self) -> bool:
-        """Whether the machine's pace was another than that at which the model was measured."""
-        return self.change > STEADY
-
-    @property
     def over_best(self) -> float:
         """The time of the chosen way over that of the fastest measured."""
         return self.measured[AUTO] / min(self.measured.values())
 
-
-def less_disturbed(one: LinksRow, other: LinksRow) -> LinksRow:
-    """Of two measurements of a row that at a steady pace; of two alike, that in which all ways were faster.
-
-    Other work on the machine disturbs many rounds in succession, and only adds time.
-    """
-    return min(one, other, key=lambda row: (row.disturbed, sum(row.measured.values()) / len(row.measured)))
+    @property
+    def over_fastest(self) -> float:
+        """The time of the turn in the middle over that of the fastest: how much else ran on the machine."""
+        return median(self.turns) / min(self.turns)
 
 
 def table() -> Table[LinksRow]:
@@ -86,7 +78,8 @@ def table() -> Table[LinksRow]:
             Column("measured", 9, lambda row: seconds_text(row.measured[AUTO])),
             Column("off by", 7, lambda row: f"{row.off:.2f}x"),
             Column("over best", 10, lambda row: f"{row.over_best:.2f}" if len(row.measured) > 1 else "-"),
-            Column("what", 10, lambda row: row.what + " (disturbed)" * row.disturbed),
+            Column("median turn", 12, lambda row: f"{row.over_fastest:.2f}x"),
+            Column("what", 10, lambda row: row.what),
         ],
     )
 
@@ -107,7 +100,7 @@ def goals() -> list[Goal[LinksRow]]:
 
 
 def summary(rows: Sequence[LinksRow]) -> list[str]:
-    """The verdicts for each of the links, a line each, after a warning where rows were disturbed."""
+    """The verdicts for each of the links, a line each."""
     names = dict.fromkeys(row.case.links for row in rows)
     by_links = {name: [row for row in rows if row.case.links == name] for name in names}
-    return disturbed_lines(rows) + [goal.verdict(found) for found in by_links.values() for goal in goals()]
+    return [goal.verdict(found) for found in by_links.values() for goal in goals()]

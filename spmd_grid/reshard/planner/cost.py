@@ -27,6 +27,7 @@ from math import inf, prod
 from typing import NamedTuple
 
 from spmd_grid.links.copies import copy_seconds, in_runs, near_seconds, run_seconds
+from spmd_grid.links.costs import python_seconds
 from spmd_grid.links.crowds import Crowd, crowd_of
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -159,11 +160,14 @@ def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
     """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local.
 
-    One step alone is compiled; several are moved by Python, which takes `call_seconds`.
+    One step alone is compiled, unless it combines contributions from other nodes; all else is moved by Python.
     """
     found = _sum(costs_in_chain(steps, itemsize, links), steps, itemsize)
-    n_exchanges = sum(len(run_steps_of(step)) for step in steps)
-    return found._replace(seconds=found.seconds + (links.call_seconds if n_exchanges > 1 else 0.0))
+    parts = [part for step in steps for part in run_steps_of(step)]
+    crossing = [part for part in parts if _crosses(part, itemsize, links)]
+    if len(parts) == 1 and not any(part.source.sharding.partial_axes for part in crossing):
+        return found
+    return found._replace(seconds=found.seconds + (python_seconds(links) if crossing else links.call_seconds))
 
 
 def costs_in_chain(steps: Sequence[Step], itemsize: int, links: LinkModel) -> list[Cost]:

@@ -51,16 +51,24 @@ def test_the_way_that_fewer_meet_for_is_chosen_for_few_bytes():
 
 
 def test_steps_of_several_are_moved_by_python():
-    """One alone is compiled; an all_reduce is two."""
+    """One alone is compiled, unless it combines what comes from another node; an all_reduce is two."""
     first = Step(ALL_TO_ALL, layout([[], [0, 1]], 512), layout([[1], [0]], 512), (1,), (0, 1))
     second = Step(ALL_TO_ALL, layout([[1], [0]], 512), layout([[1, 0]], 512), (0,), (0, 1))
     each = [step_cost(step, 8, LINKS) for step in (first, second)]
     assert chain_cost([first], 8, LINKS) == each[0]
-    assert chain_cost([first, second], 8, LINKS).seconds == pytest.approx(each[0].seconds + each[1].seconds + 1)
+    assert chain_cost([first, second], 8, LINKS).seconds == pytest.approx(each[0].seconds + each[1].seconds + 2)
     summed = Step(ALL_REDUCE, layout([], 512, partial_axes=[0, 1]), layout([], 512), (0, 1))
     parts = sum(step_cost(part, 8, LINKS).seconds for part in run_steps_of(summed))
-    assert chain_cost([summed], 8, LINKS).seconds == pytest.approx(parts + 1)
-    assert chain_cost([first, summed], 8, LINKS).seconds == pytest.approx(each[0].seconds + parts + 1)
+    assert chain_cost([summed], 8, LINKS).seconds == pytest.approx(parts + 2)
+    assert chain_cost([first, summed], 8, LINKS).seconds == pytest.approx(each[0].seconds + parts + 2)
+    own = replace(LINKS, own_cores=True)
+    assert chain_cost([summed], 8, own).seconds == pytest.approx(parts + 1), "nobody else has had the caches"
+
+
+@pytest.mark.parametrize("axis, calls", [(0, 2), (1, 0)])
+def test_a_step_that_combines_what_comes_from_another_node_is_made_by_python(axis, calls):
+    step = Step(EXCHANGE, layout([], 512, partial_axes=[axis]), layout([[axis]], 512))
+    assert chain_cost([step], 8, LINKS).seconds == pytest.approx(step_cost(step, 8, LINKS).seconds + calls)
 
 
 @pytest.mark.parametrize("call_seconds, chosen", [(0.0, "all_reduce"), (1.0, "one exchange")])
