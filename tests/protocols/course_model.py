@@ -150,7 +150,6 @@ class Neighbour:
         first = self.recorder.words[self._row_of(pair) + self.at.S_ROWS * WORD]
         return self.recorder.words[self.table + first * self.columns * WORD] // WORD
 
-
     def _row_of(self, pair: Pair) -> int:
         """The address of the row of a source in the state."""
         return self.state + (self.at.HEADER_WORDS + self.sources.index(pair) * self.at.SOURCE_WORDS) * WORD

@@ -165,7 +165,8 @@ def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
     found = _sum(costs_in_chain(steps, itemsize, links), steps, itemsize)
     parts = [part for step in steps for part in run_steps_of(step)]
     crossing = [part for part in parts if _crosses(part, itemsize, links)]
-    if len(parts) == 1 and not any(part.source.sharding.partial_axes for part in crossing):
+    combines = any(part.source.sharding.partial_axes != part.target.sharding.partial_axes for part in crossing)
+    if len(parts) == 1 and not combines:
         return found
     return found._replace(seconds=found.seconds + (python_seconds(links) if crossing else links.call_seconds))
 

@@ -5,9 +5,10 @@ Boxes of 16 KiB to 4 MiB, and larger ones that are folded, pass through the send
 there, or fold them with what they keep, which is only read then, and packed before where it is not one run of memory.
 Those that all get the fold of whole arrays fold a slice each, and pack it for the others.  Other large boxes are read
 where they lie, and their owners wait until they have been read; smaller ones come with the meeting.  What a process
-keeps is copied besides, step by step: cells that it has just packed are in its core's cache.  Where some only pack and
-others only land, each waits for the other in every step but the first, and who packs runs ahead by a ring, so that its
-core's cache has lost them; else both have something to do meanwhile.
+keeps is copied besides, step by step.  A core's cache has what was packed last: where each process has a core, cells
+that it packed itself, and keeps; where processes share one, those that the others packed, and it lands.  Where some
+only pack and others only land, each waits for the other in every step but the first, and who packs runs ahead by a
+ring, so that the cache has lost them; else both have something to do meanwhile.
 Those of small grids are listed; of others, the most of any process is taken for the same one.
 
 A run touches the lines of its arrays in which cells of its boxes lie, and the ring besides.
@@ -172,9 +173,10 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
             moved = _folded_alike(own, contributions, own * size)
         packed = (moved.sent + own * in_ring) * packs
         idle = (sent[p] > 0) != (received[p] > 0)
-        twice = moved.own if folds else min(own, again[p]) * packs * (not idle)
-        copied = (moved.own - twice / 2 + packed) * size
-        each = copied, int(packed * size), int(moved.received * size), touched[p]
+        cached = packs and not idle and not folds
+        twice = moved.own if folds else min(own, again[p]) * (cached and links.own_cores)
+        landed = moved.received * (0.5 if cached and not links.own_cores else 1)
+        each = (moved.own - twice / 2 + packed) * size, int(packed * size), int(landed * size), touched[p]
         works.append(_Work(links.node_of(p), *each, idle, runs[p]))
     return works, largest
 
