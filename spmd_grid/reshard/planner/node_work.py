@@ -6,9 +6,9 @@ there, or fold them with what they keep, which is only read then, and packed bef
 Those that all get the fold of whole arrays fold a slice each, and pack it for the others.  Other large boxes are read
 where they lie, and their owners wait until they have been read; smaller ones come with the meeting.  What a process
 keeps is copied besides, step by step.  A core's cache has what was packed last: where each process has a core, cells
-that it packed itself, and keeps; where processes share one, those that the others packed, and it lands.  Where some
-only pack and others only land, each waits for the other in every step but the first, and who packs runs ahead by a
-ring, so that the cache has lost them; else both have something to do meanwhile.
+that it packed itself, and keeps; where processes share one, by a measured model, those that the others packed, and it
+lands.  Where some only pack and others only land, each waits for the other in every step but the first, and who packs
+runs ahead by a ring, so that the cache has lost them; else both have something to do meanwhile.
 Those of small grids are listed; of others, the most of any process is taken for the same one.
 
 A run touches the lines of its arrays in which cells of its boxes lie, and the ring besides.
@@ -164,6 +164,7 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     packs = _is_packed(largest, folds)
     in_ring = folds and any(runs_of(box, held[p]) > 1 for p, box in kept.items())
     contributions = move.target_box(target.multi_index(0)).shape[0] if folds and packs else 0
+    share_cores = bool(links.copies) and not links.own_cores
     works = []
     for p in sorted({*held, *received}):
         own = kept[p].size if p in kept else 0
@@ -174,8 +175,8 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
         packed = (moved.sent + own * in_ring) * packs
         idle = (sent[p] > 0) != (received[p] > 0)
         cached = packs and not idle and not folds
-        twice = moved.own if folds else min(own, again[p]) * (cached and links.own_cores)
-        landed = moved.received * (0.5 if cached and not links.own_cores else 1)
+        twice = moved.own if folds else min(own, again[p]) * (cached and not share_cores)
+        landed = moved.received * (0.5 if cached and share_cores else 1)
         each = (moved.own - twice / 2 + packed) * size, int(packed * size), int(landed * size), touched[p]
         works.append(_Work(links.node_of(p), *each, idle, runs[p]))
     return works, largest
