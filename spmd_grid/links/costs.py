@@ -277,7 +277,7 @@ def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
         return waits + near(n * (k - 1) / k) + near(n) + memory(2 * n)
     if name == "reduce_scatter":
         return waits + near(n) + memory(2 * n / k)
-    if name == "all_to_all" and crowd.nodes > 1:  # likewise what comes from other nodes
+    if name == "all_to_all" and crowd.nodes > 1:  # what comes from other nodes lands where it is to lie
         return waits + near(n * k / p)
     return waits + near(n) + memory(n)
 
