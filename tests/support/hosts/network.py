@@ -41,14 +41,16 @@ class Bridge:
 
 def _shaping(latency: float, rate: float) -> list[str]:
     """The queueing disciplines of one end: half of the latency each."""
-    limit = ""
-    if rate:
-        burst = max(int(rate * _BURST_SECONDS), _LEAST_BURST)
-        limit = f"tbf rate {int(rate * 8)}bit burst {burst}b latency {_QUEUE_SECONDS}s"
+    limit = _limit(rate) if rate else ""
     if not latency:
         return [f"root {limit}"] if limit else []
     delay = f"root handle 1: netem delay {latency * 5e5:.1f}us limit 100000"
     return [delay, f"parent 1: {limit}"] if limit else [delay]
+
+
+def _limit(rate: float) -> str:
+    burst = max(int(rate * _BURST_SECONDS), _LEAST_BURST)
+    return f"tbf rate {int(rate * 8)}bit burst {burst}b latency {_QUEUE_SECONDS}s"
 
 
 class Relay:
@@ -68,6 +70,9 @@ class Relay:
             # The relay finds a frame's target by the last byte of its address.
             do(f"ip link set tap{host.number} address 02:00:00:00:00:{host.number:02x} mtu {_MTU}")
             do(f"ip link set tap{host.number} netns {host.pid} name eth0")
+            if rate and _has(_limit(rate)):
+                # To the system, what waits in the device is sent: one connection would fill its queue for 30 ms.
+                do(f"nsenter -t {host.pid} --net tc qdisc add dev eth0 root {_limit(rate)}")
             _address(host)
             ends.append(end)
         words = [str(each) for host, end in zip(hosts, ends) for each in (end, host.cores[-1])]
@@ -83,13 +88,14 @@ class Relay:
 def make_network(hosts: list[Host], latency: float, rate: float) -> Bridge | Relay:
     names = [f"{address_of(host.number)} {host.name}" for host in hosts]
     (STATE / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names]) + "\n")
-    if latency and not _has_netem():
+    if latency and not _has("netem delay 1us"):
         return Relay(hosts, latency, rate)
     return Bridge(hosts, latency, rate)
 
 
-def _has_netem() -> bool:
-    tried = subprocess.run("tc qdisc add dev lo root netem delay 1us".split(), capture_output=True)
+def _has(discipline: str) -> bool:
+    """Whether the kernel has this queueing discipline."""
+    tried = subprocess.run(f"tc qdisc add dev lo root {discipline}".split(), capture_output=True)
     if tried.returncode:
         return False
     do("tc qdisc del dev lo root")

@@ -5,7 +5,8 @@
    TAP: a descriptor for each host, whose hardware address ends in its number; CORE: of that host.  "1 0\n" on the input
    takes the cable of host 1 out, "1 1\n" puts it back; at the end of the input the relay ends.  A frame occupies the
    cable of its sender, then that of its receiver, while its bytes pass at the rate; it begins to arrive when the latency
-   has passed.
+   has passed.  Frames are taken from the host some time before the cable is free for them, as a network card does, so
+   that the cable stands still only if there is none.
 
    Each host has a thread on its own core, which hands it what arrives, and takes what the host before it sends: of two
    hosts, each gives its core to what it receives.  On one core, the cables of all would slow one host and not others;
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HOSTS = 64, FRAME = 65536, WIRE_BYTES = 24 /* preamble, checksum, gap */, AHEAD_NS = 20000 };
+enum { HOSTS = 64, FRAME = 65536, WIRE_BYTES = 24 /* preamble, checksum, gap */, AHEAD_NS = 300000 };
 
 typedef struct Frame {
     struct Frame *next;
