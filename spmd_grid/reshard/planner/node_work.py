@@ -8,7 +8,8 @@ where they lie, and their owners wait until they have been read; smaller ones co
 keeps is copied besides, step by step.  A core's cache has what was packed last: where each process has a core, cells
 that it packed itself, and keeps; where processes share one, by a measured model, those that the others packed, and it
 lands.  Where some only pack and others only land, each waits for the other in every step but the first, and who packs
-runs ahead by a ring, so that the cache has lost them; else both have something to do meanwhile.
+runs ahead by a ring, so that the cache has lost them; else both have something to do meanwhile.  On a shared core such
+a wait takes as long as a meeting: the one hands the core to the other.
 Those of small grids are listed; of others, the most of any process is taken for the same one.
 
 A run touches the lines of its arrays in which cells of its boxes lie, and the ring besides.
@@ -110,7 +111,8 @@ def seconds_within_node(
         copied = max(0, arrays[1] - received) + packed
         works, largest = [_Work(0, copied, packed, received, sum(arrays), False, 0)] * processes, sent
     steps = -(-max(work.packed for work in works) // RELAY_SLOT_BYTES)
-    waits = steps + max(0, steps - 1) * any(work.idle for work in works) + (largest > MOST_RELAYED_BOX and not folds)
+    waits = steps + (largest > MOST_RELAYED_BOX and not folds)
+    handed_on = max(0, steps - 1) * any(work.idle for work in works)
     # The processes of a node share its caches.
     touched = beside + sum([work.touched + min(work.packed, RELAY_RING_BYTES) for work in works]) / len(works)
     each = [
@@ -121,7 +123,13 @@ def seconds_within_node(
     ]
     by_node = [sum([s for work, s in zip(works, each) if work.node == node]) for node in {work.node for work in works}]
     alone = max(each) * near_bandwidth(links, processes) / links.node_bandwidth
-    return links.node_latency + waits * links.step + max(alone, max(by_node) / processes)
+    wait = links.node_latency if _share_cores(links) else links.step
+    return links.node_latency + waits * links.step + handed_on * wait + max(alone, max(by_node) / processes)
+
+
+def _share_cores(links: LinkModel) -> bool:
+    """Whether processes share cores, by a measured model."""
+    return bool(links.copies) and not links.own_cores
 
 
 def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
@@ -164,8 +172,7 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     packs = _is_packed(largest, folds)
     in_ring = folds and any(runs_of(box, held[p]) > 1 for p, box in kept.items())
     contributions = move.target_box(target.multi_index(0)).shape[0] if folds and packs else 0
-    share_cores = bool(links.copies) and not links.own_cores
-    works = []
+    share_cores, works = _share_cores(links), []
     for p in sorted({*held, *received}):
         own = kept[p].size if p in kept else 0
         moved = _Moved(own, sent[p], received[p])
