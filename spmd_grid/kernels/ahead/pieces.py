@@ -8,7 +8,8 @@ line says so.  Takes are made while messages travel.  A step, or a take, that ha
 each piece that has come, or when it has waited for some time: all members come to send and to receive from the start.
 
 A member that sends nothing takes naps before pieces, but for the last ones, each as long as two of the least took in
-the run before; none if that was short, since MPI reads some 64 KiB at a time, and senders would wait.
+the run before; none if that was short, since MPI reads some 64 KiB at a time, and senders would wait.  Between naps it
+asks several times: it may oversleep, and then more than that has come.
 The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 
@@ -43,7 +44,7 @@ __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 _LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
 _LEAST_NAP, _MOST_NAP, _NAP_BYTES = 220_000, 250_000, 69 << 9  # nanoseconds; what comes during a nap
 _AWAKE = 3  # the last pieces for which a member stays awake
-_TRIES_OF_NAP = 250  # the number of tries that a nap counts as
+_TRIES_OF_NAP, _TRIES_BETWEEN_NAPS = 248, 8  # that a nap counts as, a multiple of the second
 
 
 @inner
@@ -305,7 +306,7 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
                 if not _look_around(program, pieces, state, number):
                     return at.ENDED
                 tries = 0
-            elif _nap(program, pieces, number):
+            elif tries % _TRIES_BETWEEN_NAPS == 0 and _nap(program, pieces, number):
                 tries += _TRIES_OF_NAP
             elif tries >= load(state, at.POLLS):
                 give_way()

@@ -299,9 +299,19 @@ def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
     for receive in sorted(transfer.receives, key=lambda each: each.peer != transfer.rank):
         shape = group.shapes[receive.peer]
         if receive.peer in near and shape is not None and transfer.target_shape is not None:
-            rows = copies_of(shape, receive.source_box, transfer.target_shape, receive.box, group.dtype)
-            takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
+            for part in _parts(receive.box.shape, group.dtype.itemsize):
+                source, target = part.shift(receive.source_box.starts), part.shift(receive.box.starts)
+                rows = copies_of(shape, source, transfer.target_shape, target, group.dtype)
+                takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
     return takes
+
+
+def _parts(shape: Shape, itemsize: int) -> list[Box]:
+    """Parts of at most `_MOST_PIECE` bytes: a member that copies sends and asks for nothing meanwhile."""
+    size = Box.from_shape(shape).size
+    count = -(-size * itemsize // _MOST_PIECE)
+    cuts = [size * i // count for i in range(count + 1)]
+    return [box for start, stop in zip(cuts, cuts[1:]) for box in run_boxes(shape, start, stop)]
 
 
 def _landing(group: _Group, transfer: Transfer, pieces: Sequence[_Piece]) -> dict[_Piece, int]:

@@ -43,7 +43,7 @@ from spmd_grid.watch.traffic import Traffic
 __all__ = ["ReshardAhead"]
 
 # Members of the largest groups, and bytes of the largest arrays, for which the time of a meeting counts.
-_MOST_MEMBERS, _MOST_BYTES = 16, 1 << 23
+_MOST_MEMBERS, _MOST_BYTES = 16, 1 << 24
 _LEAST_BYTES = at.LINE_ARRAY_BYTES  # of larger arrays that travel in pieces
 
 
