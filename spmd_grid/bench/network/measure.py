@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["run_bench"]
 
 _PLAN = f"{OURS}, plan"
-_BATCH_SECONDS, _ROW_SECONDS = 0.02, 12.0
+_BATCH_SECONDS, _ROW_SECONDS = 0.1, 12.0
 _COUNTED_CALLS = 4
 
 
