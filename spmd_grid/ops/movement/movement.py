@@ -49,8 +49,8 @@ __all__ = ["Movement"]
 _ONE_WAY = "broadcast", "scatter", "gather", "pairwise"
 _BOTH_WAYS = "all_to_all", "all_gather"
 
-# Bytes of the largest arrays for which the time of a meeting counts; a root's array is that of several members.
-_MOST_AHEAD, _MOST_AHEAD_ONE_WAY = 1 << 23, 1 << 25
+# Bytes of the largest arrays for which the time of a meeting counts, by pattern; a root's array is that of all members.
+_MOST_AHEAD = dict.fromkeys(_ONE_WAY, 1 << 25) | dict.fromkeys(_BOTH_WAYS, 1 << 23)
 
 
 class Movement:
@@ -162,8 +162,7 @@ class Movement:
         is_large, pattern = not is_short(self.facts, self.call.meeting), self.transfer.pattern
         most *= self.comm.size if pattern == "all_gather" else 1
         if is_large:
-            limit = _MOST_AHEAD_ONE_WAY if pattern in _ONE_WAY else _MOST_AHEAD if pattern in _BOTH_WAYS else 0
-            suits = self.comm.size <= FEW_MEMBERS and most <= limit
+            suits = self.comm.size <= FEW_MEMBERS and most <= _MOST_AHEAD.get(pattern, 0)
         else:
             suits = pattern in _ONE_WAY or (pattern in _BOTH_WAYS and goes_direct(self.comm))
         if not suits or len(dtypes) > 1:

@@ -192,9 +192,7 @@ def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int)
         seen[tuple(members)] += 1
         n_bytes = item.box.size * itemsize
         most = min(max(n_bytes // (_PIECES if n_bytes < _LONG else _PIECES_OF_LONG), _LEAST_PIECE), _MOST_PIECE)
-        count = -(-n_bytes // most)
-        cuts = [item.box.size * i // count for i in range(count + 1)]
-        for i, (start, stop) in enumerate(zip(cuts, cuts[1:])):
+        for i, (start, stop) in enumerate(_spans(item.box.size, -(-n_bytes // most))):
             if start < stop:
                 receiver = members[(turn + in_turns * i) % len(members)]
                 pieces.append(_Piece((i, number), item, receiver, tuple(members), start, stop))
@@ -293,25 +291,24 @@ def _cells(box: Box, start: int, stop: int) -> Iterator[tuple[Box, int]]:
 
 
 def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
-    """The takes from arrays of this node: its own one first."""
+    """The takes from arrays of this node, its own one first, in parts: who copies sends and asks for nothing else."""
     near = group.near(transfer.rank)
     takes = []
     for receive in sorted(transfer.receives, key=lambda each: each.peer != transfer.rank):
-        shape = group.shapes[receive.peer]
+        shape, box = group.shapes[receive.peer], receive.box
         if receive.peer in near and shape is not None and transfer.target_shape is not None:
-            for part in _parts(receive.box.shape, group.dtype.itemsize):
-                source, target = part.shift(receive.source_box.starts), part.shift(receive.box.starts)
+            spans = _spans(box.size, -(-box.size * group.dtype.itemsize // _MOST_PIECE))
+            for part in [part for span in spans for part in run_boxes(box.shape, *span)]:
+                source, target = part.shift(receive.source_box.starts), part.shift(box.starts)
                 rows = copies_of(shape, source, transfer.target_shape, target, group.dtype)
                 takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
     return takes
 
 
-def _parts(shape: Shape, itemsize: int) -> list[Box]:
-    """Parts of at most `_MOST_PIECE` bytes: a member that copies sends and asks for nothing meanwhile."""
-    size = Box.from_shape(shape).size
-    count = -(-size * itemsize // _MOST_PIECE)
+def _spans(size: int, count: int) -> list[tuple[int, int]]:
+    """The first cell and the one after the last, of ``count`` parts of ``size`` cells."""
     cuts = [size * i // count for i in range(count + 1)]
-    return [box for start, stop in zip(cuts, cuts[1:]) for box in run_boxes(shape, start, stop)]
+    return list(zip(cuts, cuts[1:]))
 
 
 def _landing(group: _Group, transfer: Transfer, pieces: Sequence[_Piece]) -> dict[_Piece, int]:

@@ -1,5 +1,7 @@
 """Pieces from other nodes that come to the result itself: those that their receiver alone needs, in a row of it."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,14 @@ def test_nothing_lands_where_a_constant_fills_the_result_first():
     rows = [object()]
     pieces = parts_of(2, Box((0, 0), (HALF, SIDE)), Box((0, 0), (HALF, SIDE)), constant=rows)
     assert not any(arrival.lands for arrival in arrivals_of(pieces)) and pieces.takes[0].rows is rows
+
+
+@pytest.mark.parametrize("width", [SIDE, HALF + 3])
+def test_cells_of_this_node_are_copied_in_parts(width):
+    box = Box((0, 0), (SIDE, width))
+    pieces = parts_of(1, box, box, receivers=(1,))
+    sizes = [math.prod(extent for extent, _, _ in row.dims) for take in pieces.takes for row in take.rows]
+    offsets = [row.target_offset for take in pieces.takes for row in take.rows]
+    assert sum(sizes) == SIDE * width * DTYPE.itemsize and len(set(offsets)) == len(offsets)
+    taken = [sum(math.prod(extent for extent, _, _ in row.dims) for row in take.rows) for take in pieces.takes]
+    assert len(taken) > 4 and max(taken) <= 1 << 18
