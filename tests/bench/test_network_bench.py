@@ -13,7 +13,7 @@ from spmd_grid.bench.common.launch import python_path
 from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.network.cases import HALO, OPERATION, RESHARDING, NetworkCase, all_cases, fewest_bytes, layouts
 from spmd_grid.bench.network.halos import FUSED
-from spmd_grid.bench.network.report import NetworkRow, summary, table
+from spmd_grid.bench.network.report import NetworkRow, calmer, summary, table
 from spmd_grid.grid.device_grid import Grid
 
 GRID = Grid((2, 2))
@@ -59,6 +59,17 @@ def test_rows_are_read_again():
     first, fused = summary([again])
     assert first.startswith("slow: as fast as the best by hand or faster in 1 of 1 rows, 1.5x as fast in 1")
     assert f"{FUSED} takes 5.00 ms" in fused
+
+
+def test_the_calmer_of_two_measurements_is_that_of_the_shorter_times_of_all():
+    case = CaseOnLinks("slow", NetworkCase(HALO, "2-d", 128))
+
+    def measured(**seconds):
+        return NetworkRow(case, seconds, {}, 512, 7)
+
+    calm, busy, others = measured(ours=2.0, by_hand=1.5), measured(ours=2.1, by_hand=4.0), measured(ours=9.0)
+    assert calmer(calm, busy) is calm and calmer(busy, calm) is calm  # whoever is ahead
+    assert calmer(calm, others) is others
 
 
 @needs_mpiexec

@@ -25,7 +25,7 @@ from spmd_grid.bench.common.timing import calls_of, measure
 from spmd_grid.bench.network import halos
 from spmd_grid.bench.network.cases import HALO, OPERATION, NetworkCase, fewest_bytes, layouts
 from spmd_grid.bench.network.counters import node_numbers, sent_per_call
-from spmd_grid.bench.network.report import NetworkRow, summary, table
+from spmd_grid.bench.network.report import NetworkRow, calmer, summary, table
 from spmd_grid.bench.ops import peers as operations_by_hand
 from spmd_grid.bench.ops.cases import OPS, OpsCase
 from spmd_grid.bench.reshard import peers as reshardings_by_hand
@@ -46,10 +46,12 @@ _BATCH_SECONDS, _ROW_SECONDS = 0.1, 12.0
 _COUNTED_CALLS = 4
 
 
-def run_bench(cases: Sequence[NetworkCase], rounds: int, outputs: Outputs, links_name: str = "") -> None:
+def run_bench(
+    cases: Sequence[NetworkCase], rounds: int, outputs: Outputs, links_name: str = "", calmest: bool = False
+) -> None:
     """Measure and print the rows of ``cases``; other rows in the JSON file, and those of other ``links_name``, stay.
 
-    Collective over all MPI processes.
+    Collective over all MPI processes.  ``calmest``: of rows that are in the file, the `calmer` measurement stays.
     """
     session = Session()
     comm, printed, rows = session.comm, table(), []
@@ -84,8 +86,10 @@ def run_bench(cases: Sequence[NetworkCase], rounds: int, outputs: Outputs, links
         models = {"nodes": {links_name: node_of}}
         if outputs.json and Path(outputs.json).exists():
             kept = json.loads(Path(outputs.json).read_text())
-            measured = {row.case.name for row in rows}
-            rows = [NetworkRow.from_dict(each) for each in kept["rows"] if each["row"] not in measured] + rows
+            before = {each["row"]: NetworkRow.from_dict(each) for each in kept["rows"]}
+            if calmest:
+                rows = [calmer(before.get(row.case.name, row), row) for row in rows]
+            rows = [*({**before, **{row.case.name: row for row in rows}}).values()]
             models = {"nodes": kept["nodes"] | models["nodes"]}
         session.say("", *summary(rows))
         caption = (

@@ -120,7 +120,7 @@ _CASES: Mapping[str, Callable[[Any, Namespace], _Cases]] = {
 _ARGUMENTS: Mapping[str, Callable[[Namespace], dict[str, Any]]] = {
     "halo": _overlap,
     "links": lambda options: {"links_name": options.links_name},
-    "network": lambda options: {"links_name": options.links_name},
+    "network": lambda options: {"links_name": options.links_name, "calmest": options.calmest},
     "storage": _folder,
 }
 
@@ -164,8 +164,8 @@ def _outputs(options: Namespace) -> Outputs:
 
 def _on_ranks(kind: str, options: Namespace) -> int:
     """Start the processes that measure, with the options of this command."""
-    arguments = [f"--{name}" for name in ("quick", "overlap") if getattr(options, name, False)]
+    arguments = [f"--{name}" for name in ("quick", "overlap", "calmest") if getattr(options, name, False)]
     names = "rows", "rounds", "json", "markdown", "plot", "peers", "size", "folder", "links_name", "seed"
     valued = [(name, getattr(options, name, None)) for name in names]
-    arguments += [f"--{name}={value}" for name, value in valued if value]
+    arguments += [f"--{name.replace('_', '-')}={value}" for name, value in valued if value]
     return on_ranks(options.ranks, ["bench", kind, "--here", *arguments])

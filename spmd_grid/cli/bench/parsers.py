@@ -101,6 +101,15 @@ def _add_links_name(parser: ArgumentParser) -> None:
     )
 
 
+def _add_links_and_calmest(parser: ArgumentParser) -> None:
+    _add_links_name(parser)
+    parser.add_argument(
+        "--calmest",
+        action="store_true",
+        help="of rows that are in the file of --json, keep the measurement in which all together took less time",
+    )
+
+
 def _add_links_and_seed(parser: ArgumentParser) -> None:
     _add_links_name(parser)
     parser.add_argument(
@@ -114,6 +123,6 @@ def _add_links_and_seed(parser: ArgumentParser) -> None:
 _OWN_OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
     "halo": _add_overlap,
     "links": _add_links_and_seed,
-    "network": _add_links_name,
+    "network": _add_links_and_calmest,
     "storage": _add_size_and_folder,
 }
