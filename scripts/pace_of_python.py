@@ -4,10 +4,10 @@
     python scripts/pace_of_python.py
     scripts/cluster run -n 4 --nodes 2 -- python scripts/pace_of_python.py
 
-The first prints quantiles of the time of a thousand calls of an empty function, by tenths of a second: on a machine of
-which others have a part these are far apart.  The second also prints how much longer an exchange of 8 bytes with the
-other host takes if each rank makes a thousand calls before it, or runs a mixture of library functions that alone takes
-as long: between messages the caches have other code.  Medians of rounds, of the slowest rank, in microseconds.
+The first prints quantiles of the time of a thousand calls of a small function, by tenths of a second: they are far
+apart on a machine that has other users.  The second also times an exchange of 8 bytes with the other host, by itself,
+after a thousand calls, and after a mixture of library functions: between messages the caches have other code.  Medians
+of rounds, of the slowest rank, in microseconds.
 """
 
 from __future__ import annotations
