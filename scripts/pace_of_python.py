@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How fast Python's code is on this machine: the same again and again, and between messages of ranks that share a core.
+"""Times Python's code on this machine: the same again and again, and between messages of ranks that share a core.
 
     python scripts/pace_of_python.py
     scripts/cluster run -n 4 --nodes 2 -- python scripts/pace_of_python.py
