@@ -159,6 +159,7 @@ _NETWORK = Figures(
         "small reshardings": between.ratios(between.small_reshardings),
         "within hosts": between.ratios(lambda rows: [row for row in rows if not row.fewest]),
         "rows": lambda rows: f"{sum(row.over_best >= 1 for row in rows)} of the {len(rows)} rows",
+        "slower": between.slower,
     },
 )
 

@@ -67,6 +67,12 @@ def times(pick: Callable[[Sequence[Any]], Sequence[Any]]) -> Callable[[Sequence[
     return lambda rows: f"{value_range([1e6 * row.seconds[row.ours] for row in pick(rows)], 0)} us"
 
 
+def slower(rows: Sequence[network_report.NetworkRow]) -> str:
+    """The rows in which code by hand is faster, and the ratios."""
+    found = [f"{row.case.case.name} ({row.over_best:.3f})" for row in rows if row.over_best < 1]
+    return "; ".join(found) or "none"
+
+
 def one_crossing(rows: Sequence[network_report.NetworkRow]) -> str:
     """The time of the fastest exchange by hand of faces of as many bytes."""
     (row,) = (row for row in _of_kinds(rows, HALO) if row.case.case.n_bytes == _FEW_BYTES)

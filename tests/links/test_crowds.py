@@ -15,6 +15,8 @@ from spmd_grid.links.costs import COMPILED, agreement_seconds, operation_seconds
 from spmd_grid.links.crowds import Crowd, crowd_of
 from spmd_grid.links.model import LinkModel
 
+FREE_COPIES = [(1, 1e99), (1 << 40, 1e99)]  # measured, and taking no time
+
 
 def crowd_by_hand(grid, axes, nodes):
     """The first group's crowd, device by device; ``nodes``: by device."""
@@ -166,13 +168,22 @@ def test_relays_within_a_node(side, packs, waits):
     assert plan.run_seconds == pytest.approx(1000 + 10 * waits + passes / 2**30 + sent / 2**40, rel=1e-12)
 
 
-def test_steps_of_relays_whose_ends_do_different_work():
+@pytest.mark.parametrize(
+    "measured, second_wait",
+    [
+        ({}, 1),
+        ({"copies": FREE_COPIES, "own_cores": True}, 1),
+        ({"copies": FREE_COPIES, "own_cores": False}, 100),  # they hand a shared core to each other, as in a meeting
+    ],
+    ids=["default", "own cores", "shared cores"],
+)
+def test_steps_of_relays_whose_ends_do_different_work(measured, second_wait):
     """One keeps half of its rows, and gives 2 MiB to the other, in 8 steps: both wait twice in each but the first."""
-    links = free_links(node_latency=100, step_seconds=1)
+    links = free_links(node_latency=100, step_seconds=1, **measured)
     grid = sg.Grid((2,))
     first = sg.Sharding(sg.Grid((1,)), ())
     plan = sg.plan_reshard(first, sg.Sharding(grid, [[0], []]), (1024, 512), "f8", links=links)
-    assert plan.run_seconds == pytest.approx(100 + 8 + 7)
+    assert plan.run_seconds == pytest.approx(100 + 8 + 7 * second_wait)
 
 
 @pytest.mark.parametrize("one_way, process_one_way, seconds", [(2, 1, 4), (1, 2, 4), (2, 4, 2), (4, 2, 2)])

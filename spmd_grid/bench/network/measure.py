@@ -89,7 +89,7 @@ def run_bench(
             before = {each["row"]: NetworkRow.from_dict(each) for each in kept["rows"]}
             if calmest:
                 rows = [calmer(before.get(row.case.name, row), row) for row in rows]
-            rows = [*({**before, **{row.case.name: row for row in rows}}).values()]
+            rows = list((before | {row.case.name: row for row in rows}).values())
             models = {"nodes": kept["nodes"] | models["nodes"]}
         session.say("", *summary(rows))
         caption = (

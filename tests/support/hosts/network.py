@@ -49,6 +49,7 @@ def _shaping(latency: float, rate: float) -> list[str]:
 
 
 def _limit(rate: float) -> str:
+    """The queueing discipline of ``rate`` bytes per second."""
     burst = max(int(rate * _BURST_SECONDS), _LEAST_BURST)
     return f"tbf rate {int(rate * 8)}bit burst {burst}b latency {_QUEUE_SECONDS}s"
 
@@ -63,16 +64,17 @@ class Relay:
         program = STATE / "relay"
         source = Path(__file__).with_name("relay.c")
         do(f"{compiler} -O2 -pthread -o {program} {source}")
-        ends = []
+        limit, ends = _limit(rate) if rate else "", []
+        limits = limit and _has(limit)
         for host in hosts:
             end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH22x", f"tap{host.number}".encode(), _TAP_WITHOUT_HEADER))
             # The relay finds a frame's target by the last byte of its address.
             do(f"ip link set tap{host.number} address 02:00:00:00:00:{host.number:02x} mtu {_MTU}")
             do(f"ip link set tap{host.number} netns {host.pid} name eth0")
-            if rate and _has(_limit(rate)):
+            if limits:
                 # To the system, what waits in the device is sent: one connection would fill its queue for 30 ms.
-                do(f"nsenter -t {host.pid} --net tc qdisc add dev eth0 root {_limit(rate)}")
+                do(f"nsenter -t {host.pid} --net tc qdisc add dev eth0 root {limit}")
             _address(host)
             ends.append(end)
         words = [str(each) for host, end in zip(hosts, ends) for each in (end, host.cores[-1])]
