@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Any
 
 from spmd_grid.bench.common.rows import OURS, CaseOnLinks
@@ -69,12 +70,16 @@ class NetworkRow:
 
 
 def calmer(before: NetworkRow, row: NetworkRow) -> NetworkRow:
-    """Of two measurements of a row, that in which all contenders together took less time; the second if these differ.
+    """Of two measurements of a row, that with the lower geometric mean of all contenders; the second if these differ.
 
-    Others that use the machine make all of them slower, whoever is ahead.
+    Others that use the machine make all of them slower, whoever is ahead.  A sum would be the time of the slowest one.
     """
     alike = before.seconds.keys() == row.seconds.keys()
-    return before if alike and sum(before.seconds.values()) < sum(row.seconds.values()) else row
+    return before if alike and _mean(before) < _mean(row) else row
+
+
+def _mean(row: NetworkRow) -> float:
+    return geometric_mean(row.seconds.values())
 
 
 def table() -> Table[NetworkRow]:

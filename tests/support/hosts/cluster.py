@@ -22,7 +22,8 @@ from support.hosts.system import STATE, ClusterError, children, do, say
 
 __all__ = ["Cluster"]
 
-_UP_SECONDS, _LOOK_SECONDS, _SETTLE_SECONDS, _KEPT_CHARACTERS = 60.0, 0.005, 0.1, 1 << 20
+_UP_SECONDS, _SETTLE_SECONDS, _KEPT_CHARACTERS = 60.0, 0.1, 1 << 20
+_LOOK_SECONDS, _SLOW_LOOK_SECONDS = 0.005, 0.05  # the first while something is to be done in time
 
 
 class Cluster:
@@ -115,7 +116,7 @@ class Cluster:
             for event in due_events(events, now, self._output):
                 say(f"{now:.3f} s: {event.action}")
                 self._act(event.action)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_LOOK_SECONDS if events else _SLOW_LOOK_SECONDS)
 
     def _act(self, action: str) -> None:
         verb, what, *rest = [*action.split(maxsplit=2), ""]
