@@ -7,8 +7,8 @@ line says so.  Takes are made while messages travel.  A step, or a take, that ha
 *Departures* are steps that wait for nothing.  A member that also receives pieces makes some of them first, then one for
 each piece that has come, or when it has waited for some time: all members come to send and to receive from the start.
 
-A member that sends nothing takes naps before pieces, but for the last ones, each as long as two of the least took in
-the run before; none if that was short, since MPI reads some 64 KiB at a time, and senders would wait.  Between naps it
+A member that sends nothing takes naps before pieces, but for the last ones, each as long as 35 KB took in the run
+before; none if that was short, since MPI reads some 64 KiB at a time, and senders would wait.  Between naps it
 asks several times: it may oversleep, and then more than that has come.
 The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
@@ -42,7 +42,7 @@ from spmd_grid.kernels.protocol.waits import look_around
 __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
 _LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
-_LEAST_NAP, _MOST_NAP, _NAP_BYTES = 220_000, 250_000, 69 << 9  # nanoseconds; what comes during a nap
+_LEAST_NAP, _MOST_NAP, _NAP_BYTES = 220_000, 250_000, 35_328  # nanoseconds; what comes during a nap
 _AWAKE = 3  # the last pieces for which a member stays awake
 _TRIES_OF_NAP, _TRIES_BETWEEN_NAPS = 248, 8  # that a nap counts as, a multiple of the second
 

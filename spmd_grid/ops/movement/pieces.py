@@ -23,9 +23,9 @@ from spmd_grid.typing import Shape
 __all__ = ["Arrival", "Item", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "pieces_of_movement"]
 
 # Large messages leave the cable idle at their ends; many small ones cost more than they hide, and so do packets that
-# are half empty: the least piece fills two where frames have 9,000 bytes, as in many clusters.  What takes a while to
-# cross has fewer and larger pieces: each is announced and asked for.
-_LEAST_PIECE, _PIECES = 69 << 8, 32
+# are half empty: a piece fills five where frames have 9,000 bytes, as in many clusters.  What takes a while to cross
+# has fewer and larger pieces: each is announced and asked for.
+_PIECE = 5 * (69 << 7)
 _LONG, _PIECES_OF_LONG, _MOST_PIECE = 1 << 20, 8, 1 << 18
 
 _LINE = 64  # bytes: pieces share no line
@@ -191,7 +191,7 @@ def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int)
         in_turns, turn = alike[tuple(members)] % len(members) != 0, seen[tuple(members)]
         seen[tuple(members)] += 1
         n_bytes = item.box.size * itemsize
-        most = min(max(n_bytes // (_PIECES if n_bytes < _LONG else _PIECES_OF_LONG), _LEAST_PIECE), _MOST_PIECE)
+        most = _PIECE if n_bytes < _LONG else min(n_bytes // _PIECES_OF_LONG, _MOST_PIECE)
         for i, (start, stop) in enumerate(_spans(item.box.size, -(-n_bytes // most))):
             if start < stop:
                 receiver = members[(turn + in_turns * i) % len(members)]
