@@ -7,7 +7,7 @@ frames of a meeting travel in lines and messages, larger ones in pieces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from spmd_grid.ops.calls.plan_ahead import PlanAhead, ahead_run_of
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of
-from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, direct_messages
+from spmd_grid.ops.movement.ahead import AheadMessage, AheadWork, ahead_messages, ahead_work, direct_messages
 from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
@@ -38,6 +38,7 @@ from spmd_grid.reshard.executor.specification import ReshardSpecification
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.transport.communicator import Communicator
+from spmd_grid.typing import Shape
 from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["ReshardAhead"]
@@ -134,15 +135,24 @@ class _Movement:
         shapes = [fact.shape for fact in self.facts]
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
         if self._is_short:
-            messages = direct_messages(shapes, items, nodes, self.dtype) if goes_direct(self._comm) else None
-            if messages is None:
-                messages = ahead_messages(items, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+            messages = self._messages(shapes, items, nodes)
             if sum(message.cells for message in messages) > self.crossings(nodes):
                 return None
             work = LoopWork(self._copies())
             return ahead_work(self._transfer, shapes, items, messages, work, self.dtype, nodes)
         pieces, read_bytes = pieces_of_movement(self._transfer, shapes, items, self.dtype, nodes)
         return AheadWork.by_pieces(pieces, self._comm.rank, read_bytes)
+
+    def _messages(
+        self, shapes: Sequence[Shape | None], items: Sequence[Sequence[Item]], nodes: NodeMap
+    ) -> list[AheadMessage]:
+        """The messages between nodes: on shared cores the fewest, since each costs more there than to pass it on."""
+        direct = direct_messages(shapes, items, nodes, self.dtype)
+        if direct is not None and goes_direct(self._comm):
+            return direct
+        joined = ahead_messages(items, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+        crosses_once = sum(message.cells for message in joined) <= self.crossings(nodes)
+        return direct if direct is not None and crosses_once and len(direct) < len(joined) else joined
 
     def _copies(self) -> list[list[BoxRow]]:
         """The rows that copy from whole arrays to the result, by member."""
