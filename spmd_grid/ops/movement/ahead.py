@@ -6,7 +6,8 @@ What goes from one node to another is one message, as in meetings, where that is
                 0 -- message --> 2 -
     1 --> line /                    \\ line --> 3
 
-Where each member has a core of its own, members send what others need themselves, side by side::
+Where each member has a core of its own, members send what others need themselves, side by side; and so do bound
+reshardings where that takes fewer messages::
 
     0 -- message --> 2 --> line --> 3
     1 -- message --> 3 --> line --> 2
