@@ -70,6 +70,8 @@ def test_the_calmer_of_two_measurements_is_that_of_the_shorter_times_of_all():
     calm, busy, others = measured(ours=2.0, by_hand=1.5), measured(ours=2.1, by_hand=4.0), measured(ours=9.0)
     assert calmer(calm, busy) is calm and calmer(busy, calm) is calm  # whoever is ahead
     assert calmer(calm, others) is others
+    slow_first, slow_last = measured(ours=2.0, by_hand=9.9), measured(ours=1.0, by_hand=11.0)
+    assert calmer(slow_first, slow_last) is slow_last  # though both together took longer
 
 
 @needs_mpiexec

@@ -136,7 +136,7 @@ class _Movement:
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
         if self._is_short:
             messages = self._messages(shapes, items, nodes)
-            if sum(message.cells for message in messages) > self.crossings(nodes):
+            if messages is None:
                 return None
             work = LoopWork(self._copies())
             return ahead_work(self._transfer, shapes, items, messages, work, self.dtype, nodes)
@@ -145,14 +145,18 @@ class _Movement:
 
     def _messages(
         self, shapes: Sequence[Shape | None], items: Sequence[Sequence[Item]], nodes: NodeMap
-    ) -> list[AheadMessage]:
-        """The messages between nodes: on shared cores the fewest, since each costs more there than to pass it on."""
+    ) -> list[AheadMessage] | None:
+        """The messages between nodes: on shared cores the fewest, since each costs more there than to pass it on.
+
+        None if cells would cross more often than in runs that meet.
+        """
         direct = direct_messages(shapes, items, nodes, self.dtype)
         if direct is not None and goes_direct(self._comm):
             return direct
         joined = ahead_messages(items, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
-        crosses_once = sum(message.cells for message in joined) <= self.crossings(nodes)
-        return direct if direct is not None and crosses_once and len(direct) < len(joined) else joined
+        if sum(message.cells for message in joined) > self.crossings(nodes):
+            return None
+        return direct if direct is not None and len(direct) < len(joined) else joined
 
     def _copies(self) -> list[list[BoxRow]]:
         """The rows that copy from whole arrays to the result, by member."""
