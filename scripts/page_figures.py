@@ -285,6 +285,7 @@ BENCHES: dict[str, Figures] = {
     "links_16": _LINKS,
     "network": _NETWORK,
     "network_16": _NETWORK,
+    "network_8": _NETWORK,
     "network_10gbit": _NETWORK,
     "programs": Figures(
         partial(programs_report.RowFigures.from_dict, ProgramsCase),

@@ -149,6 +149,21 @@ def test_ranks_of_nodes():
     assert read_options(["run", "--rate", "1gbit", "--latency", "20us", "--", "x"]).rate == 1.25e8
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_the_command_ends_once_nobody_reads_what_it_prints(stream):
+    skip_without_hosts()
+    program = f"import sys\nwhile True: print('a line', file=sys.{stream})"
+    words = [sys.executable, CLUSTER, "run", "-n", "2", "--nodes", "2", "--", sys.executable, "-S", "-c", program]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, env=clean_environment(PATH=path), text=True, **pipes) as run:
+        assert getattr(run, stream).readline() == "a line\n"
+        getattr(run, stream).close()
+        other = run.stderr if stream == "stdout" else run.stdout
+        assert "Traceback" not in other.read()
+        assert run.wait(30) != 0
+
+
 @pytest.mark.parametrize(
     ("kind", "line"),
     [

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import IO, TextIO
 
 from support.hosts.events import Event, due_events
 from support.hosts.host import TEMPORARY, Host
@@ -73,7 +73,7 @@ class Cluster:
             signal.signal(number, lambda number, frame: self._signal_command(number))
         printers = [
             threading.Thread(target=self._print, args=pair, daemon=True)
-            for pair in ((self._command.stdout.fileno(), sys.stdout), (self._command.stderr.fileno(), sys.stderr))
+            for pair in ((self._command.stdout, sys.stdout), (self._command.stderr, sys.stderr))
         ]
         for printer in printers:
             printer.start()
@@ -87,7 +87,15 @@ class Cluster:
 
     # -- while it runs -----------------------------------------------------------------------------------------
 
-    def _print(self, source: int, sink: TextIO) -> None:
+    def _print(self, source: IO[bytes], sink: TextIO) -> None:
+        """Print what the command writes; once nobody reads it, the system tells the command so, as of a pipe."""
+        try:
+            self._pass_on(source.fileno(), sink)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sink.fileno())  # for what the sink has kept
+            source.close()
+
+    def _pass_on(self, source: int, sink: TextIO) -> None:
         decoder, is_new_line = codecs.getincrementaldecoder("utf-8")("replace"), True
         while data := os.read(source, 1 << 16):
             text = decoder.decode(data)
