@@ -159,9 +159,11 @@ def test_the_command_ends_once_nobody_reads_what_it_prints(stream):
     with subprocess.Popen(words, env=clean_environment(PATH=path), text=True, **pipes) as run:
         assert getattr(run, stream).readline() == "a line\n"
         getattr(run, stream).close()
-        other = run.stderr if stream == "stdout" else run.stdout
-        assert "Traceback" not in other.read()
-        assert run.wait(30) != 0
+        try:
+            assert run.wait(30) != 0
+        finally:
+            run.kill()
+        assert "Traceback" not in (run.stderr if stream == "stdout" else run.stdout).read()
 
 
 @pytest.mark.parametrize(

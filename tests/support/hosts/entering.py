@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 
 __all__ = ["NAMESPACES", "words_to_enter"]
@@ -37,7 +36,6 @@ def _main() -> int:
         try:
             os.chdir(folder)
             os.sched_setaffinity(0, [int(core) for core in cores.split(",")])
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and what it starts would, too
             os.execvp(command[0], command)
         except OSError as error:
             print(f"cluster: {command[0]}: {error.strerror}", file=sys.stderr, flush=True)
