@@ -200,17 +200,25 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
 
 
 @inner
+def _say_done_once(state: int, number: int) -> None:
+    if load_acquire(done_word(state, load(state, at.MEMBER))) != number:
+        say_done(state, number)
+
+
+@inner
 def end_ahead(program: int, patient: bool) -> int:
     """End a run after its copies: wait until messages have gone, and others have read large arrays and pieces."""
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
     number, rank, code = load(state, at.EPOCH), load(state, at.MEMBER), at.FINE
-    if pieces and load_acquire(done_word(state, rank)) != number:
-        say_done(state, number)
+    if pieces and load(pieces, ahead_at.LAST_READ) <= load(pieces, ahead_at.TAKES) + 1:
+        _say_done_once(state, number)
     if load(program, ahead_at.SENDS):
         code = finish_messages(state, requests(program, 1), load(program, ahead_at.SENDS), 1, patient)
     if not pieces or code != at.FINE:
         return code
     code = finish_sends(program, patient)
+    if code == at.FINE:
+        _say_done_once(state, number)
     for i in range(load(state, at.MEMBERS)):
         if code == at.FINE and load(pieces, ahead_at.LENT) and i != rank:
             code = _wait(state, i, 0, number, patient)

@@ -70,7 +70,9 @@ MEMORY = 17  # address of this member's memory, of which the first POST_BYTES ar
 PREPARED, PREPARE_ROWS = 18, 19  # rows of the table that copy x there, for others to read; 0: they read x if they can
 PIECE_TABLE, PIECE_COLUMNS = 20, 21  # address of the table of all copies; words per row
 DEPARTED, DEPARTURES = 22, 23  # departures of this run that are made, and all of them
-LAST_READ = 24  # takes after which nothing that others of the node see is read; more than TAKES: not before the end
+# Takes after which nothing of others of the node is read; TAKES + 1: not before the end; TAKES + 2: not before the
+# messages have gone, which MPI reads where others have them.
+LAST_READ = 24
 NAPS = 25  # whether this member sends nothing, so that it may look less often for what comes
 NAP, BEGAN, NOW = 26, 28, 30  # seconds and nanoseconds: of a nap, when the pieces of this run began to come, and now
 LANDS = 32  # whether some pieces come to the result itself

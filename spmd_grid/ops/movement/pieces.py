@@ -120,9 +120,10 @@ class Pieces(NamedTuple):
         return sorted((self._read_in_steps() | {take.member for take in self.takes}) - {me, IN_MEMORY})
 
     def last_read(self, me: int) -> int:
-        """The number of takes after which member ``me`` reads nothing of others; more than all: not before the end."""
-        if self._read_in_steps() - {me, IN_MEMORY}:
-            return len(self.takes) + 1
+        """The takes after which ``me`` reads nothing of others; more: not before the end, or its messages have gone."""
+        sent = {leave.position.source for leave in self.leaves} - {me, IN_MEMORY}
+        if sent or self._read_in_steps() - {me, IN_MEMORY}:
+            return len(self.takes) + (2 if sent else 1)
         return max((number for number, take in enumerate(self.takes, 1) if take.member != me), default=0)
 
     def _read_in_steps(self) -> set[int]:

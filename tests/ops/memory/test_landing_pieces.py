@@ -8,7 +8,7 @@ import pytest
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
+from spmd_grid.ops.movement.pieces import IN_MEMORY, Item, Leave, Pieces, Position, Step, Take, pieces_of_movement
 
 # Members 0 and 1 share a node, 2 and 3 another one; each has a square, a part of which goes to others.
 SIDE, NODES, DTYPE = 1024, NodeMap.from_firsts([0, 0, 2, 2]), np.dtype(np.float32)
@@ -66,3 +66,12 @@ def test_cells_of_this_node_are_copied_in_parts(width):
     assert sum(sizes) == SIDE * width * DTYPE.itemsize and len(set(offsets)) == len(offsets)
     taken = [sum(math.prod(extent for extent, _, _ in row.dims) for row in take.rows) for take in pieces.takes]
     assert len(taken) > 4 and max(taken) <= 1 << 18
+
+
+@pytest.mark.parametrize(
+    ("source", "takes_before"), [(0, 0), (IN_MEMORY, 0), (1, 3)], ids=["its own", "in its memory", "of another"]
+)
+def test_others_may_change_what_a_member_sends_of_theirs_once_it_has_gone(source, takes_before):
+    """More than all takes and one more: not even at the end, before MPI has read it."""
+    send = Step(leaves=[Leave(2, Position(source, 0), 8)])
+    assert Pieces([send], [Take(0, 0, Position(0, 0), ())], 0, 0, 0, (), True).last_read(0) == takes_before
