@@ -28,7 +28,8 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
-from spmd_grid.ops.movement.pieces import Item, Pieces
+from spmd_grid.ops.movement.crossing_pieces import Item
+from spmd_grid.ops.movement.pieces import Pieces
 from spmd_grid.typing import Shape
 
 __all__ = [

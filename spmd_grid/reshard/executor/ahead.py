@@ -27,7 +27,7 @@ from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.ahead import AheadMessage, AheadWork, ahead_messages, ahead_work, direct_messages
-from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
+from spmd_grid.ops.movement.crossing_pieces import Item, pieces_of_movement
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.exchanges.as_movement import facts_of, receives_of, transfer_of

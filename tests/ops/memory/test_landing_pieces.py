@@ -8,7 +8,9 @@ import pytest
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.ops.movement.pieces import IN_MEMORY, Item, Leave, Pieces, Position, Step, Take, pieces_of_movement
+from spmd_grid.kernels.ahead.slots import IN_MEMORY
+from spmd_grid.ops.movement.crossing_pieces import Item, pieces_of_movement
+from spmd_grid.ops.movement.pieces import Leave, Pieces, Position, Step, Take
 
 # Members 0 and 1 share a node, 2 and 3 another one; each has a square, a part of which goes to others.
 SIDE, NODES, DTYPE = 1024, NodeMap.from_firsts([0, 0, 2, 2]), np.dtype(np.float32)
