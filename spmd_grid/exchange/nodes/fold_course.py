@@ -36,6 +36,11 @@ class FoldCourse(NamedTuple):
         """Number of times that an array crosses between nodes."""
         return sum(self.ways(node_of).values())
 
+    @property
+    def depth(self) -> int:
+        """Number of crossings one after the other, if arrays that come to a visit cross at the begin."""
+        return max(len(self.visits) - 1, 1) + len(self.spread)
+
     def ways(self, node_of: Sequence[int]) -> Counter[tuple[int, int]]:
         """The number of times that an array crosses from one node to another."""
         hops = [(node_of[member], visit.node) for visit in self.visits for member in visit.members]

@@ -13,8 +13,9 @@ asks several times: it may oversleep, and then more than that has come.
 The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 
-Before a member receives the first piece of another node, or takes anything, it compares the number of the run and its
-key with all from which it gets something: other nodes send them ahead of their pieces, in a message of their own.
+Before a member asks for pieces of another node, or takes anything, it compares the number of the run and its key with
+all from which it gets something.  What comes first from another node *opens* the run, and says them: a small piece that
+its sender has without waiting for another one, or else an empty message.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from spmd_grid.kernels.protocol.waits import look_around
 
 __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
-_LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
+_PATIENCE = 150  # tries before one more departure, if no piece has come
 _LEAST_NAP, _MOST_NAP, _NAP_BYTES = 220_000, 250_000, 35_328  # nanoseconds; what comes during a nap
 _AWAKE = 3  # the last pieces for which a member stays awake
 _TRIES_OF_NAP, _TRIES_BETWEEN_NAPS = 248, 8  # that a nap counts as, a multiple of the second
@@ -102,7 +103,7 @@ def _lines(run: int, program: int, pieces: int, state: int, number: int) -> int:
 
 @inner
 def _arrive(run: int, program: int, pieces: int, state: int, number: int, out: int) -> int:
-    """Compare what other nodes send ahead of their pieces, and begin to receive these; FINE, OTHERS or an error."""
+    """Compare what opens the run on other nodes, and begin to receive the other pieces; FINE, OTHERS or an error."""
     if load(program, ahead_at.ARRIVED) == number:
         return at.FINE
     if load(pieces, ahead_at.LANDS):
@@ -161,7 +162,7 @@ def _depart(run: int, program: int, pieces: int, x: int, tries: int) -> int:
     departed, step, steps = load(pieces, ahead_at.DEPARTED), load(pieces, ahead_at.STEP), load(pieces, ahead_at.STEPS)
     if departed == load(pieces, ahead_at.DEPARTURES):
         return at.OTHERS
-    if step < steps and departed >= step + _LEAD and tries < _PATIENCE:
+    if step < steps and departed >= step + load(pieces, ahead_at.LEAD) and tries < _PATIENCE:
         return at.OTHERS
     store(pieces, ahead_at.DEPARTED, departed + 1)
     row = load(pieces, ahead_at.STEP_ROWS) + 8 * ahead_at.STEP_WORDS * (steps + departed)
@@ -176,10 +177,10 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int, 
     if step >= load(pieces, ahead_at.GATE):
         code = _lines(run, program, pieces, state, number)
     first, last = load(row, ahead_at.FIRST_ARRIVAL), load(row, ahead_at.LAST_ARRIVAL)
-    if code == at.FINE and first < last:
+    if code == at.FINE and load(row, ahead_at.AWAITS):
         code = _arrive(run, program, pieces, state, number, out)
-        if code == at.FINE:
-            code = have_come(state, _handle(program, pieces, first), last - first)
+    if code == at.FINE and first < last:
+        code = have_come(state, _handle(program, pieces, first), last - first)
     if code == at.FINE:
         code = _make(run, program, pieces, row, x)
     if code != at.FINE:

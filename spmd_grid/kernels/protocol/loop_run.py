@@ -272,7 +272,7 @@ def _go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
     """Go on to the end of a run without a meeting that has begun; see `go_ahead`."""
     number = load(load(program, ahead_at.STATE), at.EPOCH)
     if load(program, ahead_at.WORKED) != number:
-        code = go_ahead(run, program, x, out, patient)
+        code = go_ahead(run, program, x, load(run, at.RUN_SCRATCH) or out, patient)
         if code != at.FINE:
             return code
         _work(run, out)

@@ -19,6 +19,7 @@ from spmd_grid.ops.loops.entry import LoopActivity
 from spmd_grid.ops.loops.piece_program import PieceProgram
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.ops.movement.ahead import AheadWork, Need
+from spmd_grid.ops.movement.pieces import opening_bytes
 from spmd_grid.transport.communicator import HEADER_BYTES
 from spmd_grid.transport.gate import Gate
 
@@ -75,6 +76,8 @@ class AheadRun(CompiledRun):
         self.is_prepared = True
 
     def peers(self, outgoing: int) -> Sequence[int]:
+        if outgoing and self.ahead.pieces is not None:
+            return self.ahead.pieces.receivers
         return [each.peer for each in (self.ahead.sends if outgoing else self.ahead.receives)]
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, thread_name: str) -> np.ndarray | None:
@@ -143,10 +146,13 @@ class AheadRun(CompiledRun):
             for source, rows in sent.packs:
                 packs.append([source, len(copies), len(copies) + len(rows), address])
                 copies += rows
-        nodes = lines.meeting.nodes
-        for taken in work.receives:  # another run may send more
-            most = len(nodes.nodes[nodes.node_of[taken.peer]]) * at.LINE_ARRAY_BYTES
-            address, where = self._message(most), self._words([[source] for source in taken.sources])
+        most = opening_bytes(lines.meeting.nodes)  # another run may send more
+        for taken in work.receives:
+            where = self._words([[source] for source in taken.sources])
+            if taken.opens_at is None:
+                address = self._message(most)
+            else:
+                address = self._memory[self.call.comm.rank] + taken.opens_at
             received.append([taken.peer, address, most, len(taken.sources), where])
             if taken.passed_to:
                 passes.append([address, taken.passed_to, taken.n_bytes])

@@ -15,6 +15,8 @@ from spmd_grid.ops.movement.pieces import Arrival, Pieces, Position
 
 __all__ = ["PieceProgram"]
 
+_LEAD = 4  # departures that are made before the first piece has come
+
 
 class PieceProgram:
     """The words of ``pieces`` on the member ``me``, at ``address``.
@@ -27,12 +29,14 @@ class PieceProgram:
         self._copies: list[kernels.BoxRow] = list(pieces.prepared)
         steps, inputs, leaves, takes = (list[list[int]]() for _ in range(4))
         arrivals: list[tuple[Arrival, int]] = []
+        openings = pieces.openings
         for step in (*pieces.steps, *pieces.departures):
-            row = [len(arrivals), len(arrivals) + len(step.arrivals), len(inputs), len(inputs) + len(step.inputs)]
+            awaited = [arrival for arrival in step.arrivals if arrival != openings.get(arrival.peer)]
+            row = [len(arrivals), len(arrivals) + len(awaited), len(inputs), len(inputs) + len(step.inputs)]
             row += [memory[me] + step.into, step.elements, *self._rows(step.packs)]
-            row += [len(leaves), len(leaves) + len(step.leaves), step.made]
+            row += [len(leaves), len(leaves) + len(step.leaves), step.made, bool(step.arrivals)]
             steps.append(row)
-            arrivals += [(arrival, len(arrivals) + i) for i, arrival in enumerate(step.arrivals)]
+            arrivals += [(arrival, len(arrivals) + i) for i, arrival in enumerate(awaited)]
             inputs += [self._position(position, me) for position in step.inputs]
             leaves += [[*self._position(leave.position, me), leave.peer, leave.n_bytes] for leave in step.leaves]
         for take in pieces.takes:
@@ -48,8 +52,9 @@ class PieceProgram:
         words = self._words = np.zeros(ahead_at.PIECE_WORDS, np.int64)
         words[ahead_at.LENT], words[ahead_at.GATE] = pieces.lends, pieces.gate
         words[ahead_at.LANDS] = any(each.lands for each, _ in arrivals)
-        words[ahead_at.NAPS] = at.FUTEX != 0 and not leaves
+        words[ahead_at.NAPS] = at.FUTEX != 0 and bool(received) and not leaves
         words[ahead_at.STEPS], words[ahead_at.STEP_ROWS] = len(pieces.steps), self._keep(steps)
+        words[ahead_at.LEAD] = max(_LEAD, self._opening_departures(pieces))
         words[ahead_at.DEPARTURES], words[ahead_at.LAST_READ] = len(pieces.departures), pieces.last_read(me)
         words[ahead_at.TAKES], words[ahead_at.TAKE_ROWS] = len(takes), self._keep(takes)
         words[ahead_at.ARRIVALS], words[ahead_at.ARRIVAL_ROWS] = len(received), self._keep(received)
@@ -62,6 +67,12 @@ class PieceProgram:
         table = kernels.build_table(self._copies)
         words[ahead_at.PIECE_TABLE], words[ahead_at.PIECE_COLUMNS] = self._keep(table), table.shape[1]
         self.address = kernels.address_of(words)
+
+    @staticmethod
+    def _opening_departures(pieces: Pieces) -> int:
+        """The number of departures up to the last one that opens the run on another member."""
+        peers = [leave.peer for step in pieces.departures for leave in step.leaves]
+        return max((peers.index(peer) + 1 for peer in pieces.opens & set(peers)), default=0)
 
     def _rows(self, rows: Sequence[kernels.BoxRow]) -> tuple[int, int]:
         """Adds rows to the table; the first of them, and the end."""

@@ -79,12 +79,16 @@ class Outgoing(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """A message from ``peer`` with arrays of ``sources``; ``passed_to``: as of an `AheadMessage`."""
+    """A message from ``peer`` with arrays of ``sources``; ``passed_to``: as of an `AheadMessage`.
+
+    ``opens_at``: of a piece that opens a run, the byte of the memory for pieces that it comes to.
+    """
 
     peer: int
     n_bytes: int = 0
     sources: Sequence[int] = ()
     passed_to: int = 0
+    opens_at: int | None = None
 
 
 class Need(NamedTuple):
@@ -100,7 +104,7 @@ class AheadWork(NamedTuple):
 
     ``posts``: what the others of the node read in this member's line, of ``post_bytes``.  ``carries``: the members
     whose lines go to messages.  ``needs``: the lines that this member reads itself.  ``work``: the copies to the
-    result.  ``pieces``: in which large arrays travel; messages then only say which run it is.
+    result.  ``pieces``: in which large arrays travel; messages then only open the run.
     """
 
     sends: Sequence[Outgoing]
@@ -116,7 +120,9 @@ class AheadWork(NamedTuple):
     def by_pieces(pieces: Pieces, me: int, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
         """The work of member ``me`` in a run in pieces; others of the node read ``read_bytes`` of its array."""
         posts = ahead_at.OWN_ARRAY if read_bytes else ahead_at.NO_ARRAY
-        sends, receives = list(map(Outgoing, pieces.receivers)), list(map(Incoming, pieces.senders))
+        sends = [Outgoing(peer) for peer in pieces.receivers if peer not in pieces.opens]
+        positions = {peer: arrival.at for peer, arrival in pieces.openings.items()}
+        receives = [Incoming(peer, opens_at=positions.get(peer)) for peer in pieces.senders]
         needs = [Need(each, each) for each in pieces.read_by(me)]
         return AheadWork(sends, receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
 

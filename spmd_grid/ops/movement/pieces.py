@@ -5,15 +5,19 @@ See ``kernels/ahead/pieces.py``, which runs it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
+from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
+from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take"]
+__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "may_open", "opened_by", "opening_bytes"]
 
 _LINE = 64  # bytes: pieces share no line
+_MOST_OPENING = 1 << 14  # bytes of the largest piece that opens a run
 
 
 class Position(NamedTuple):
@@ -76,7 +80,7 @@ class Pieces(NamedTuple):
 
     ``gate``: the first step that reads arrays of others of the node.  ``fold``: the address of the compiled fold.
     ``prepared``: rows that copy the array to the start of the memory, for others to read.  ``lends``: whether others of
-    the node read this member's array or memory.
+    the node read this member's array or memory.  ``opened_by``: the members whose first piece opens the run here.
     """
 
     steps: Sequence[Step]
@@ -87,6 +91,7 @@ class Pieces(NamedTuple):
     prepared: Sequence[BoxRow]
     lends: bool
     departures: Sequence[Step] = ()
+    opened_by: Collection[int] = ()
 
     @property
     def leaves(self) -> list[Leave]:
@@ -118,6 +123,20 @@ class Pieces(NamedTuple):
         return found
 
     @property
+    def opens(self) -> frozenset[int]:
+        """The members on which this one opens the run: as `opened_by`."""
+        return opened_by((*self.departures, *self.steps))
+
+    @property
+    def openings(self) -> Mapping[int, Arrival]:
+        """The pieces that open the run here, by their senders."""
+        arrivals = [arrival for step in self.steps for arrival in step.arrivals]
+        return {
+            peer: min((each for each in arrivals if each.peer == peer), key=lambda each: each.order)
+            for peer in self.opened_by
+        }
+
+    @property
     def senders(self) -> list[int]:
         """The members that send pieces to this one."""
         return sorted({arrival.peer for step in self.steps for arrival in step.arrivals})
@@ -126,6 +145,25 @@ class Pieces(NamedTuple):
     def receivers(self) -> list[int]:
         """The members to which this one sends pieces."""
         return sorted({leave.peer for leave in self.leaves})
+
+
+def opened_by(steps: Iterable[Step]) -> frozenset[int]:
+    """The members on which the sender of ``steps`` opens the run by its first piece, which waits for none of theirs."""
+    first: dict[int, int] = {}
+    for step in takewhile(lambda step: not step.arrivals, steps):
+        for leave in step.leaves:
+            first.setdefault(leave.peer, leave.n_bytes)
+    return frozenset(peer for peer, n_bytes in first.items() if may_open(n_bytes))
+
+
+def may_open(n_bytes: int) -> bool:
+    """Whether a piece is so small that it may be the message that opens a run."""
+    return n_bytes <= _MOST_OPENING
+
+
+def opening_bytes(nodes: NodeMap) -> int:
+    """The bytes of the largest message that opens any run of a group, which one of another plan may be."""
+    return max(_MOST_OPENING, at.LINE_ARRAY_BYTES * max(map(len, nodes.nodes)))
 
 
 class Memory:

@@ -11,14 +11,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.nodes.fold_course import FoldCourse, balanced_courses
+from spmd_grid.exchange.nodes.fold_course import FoldCourse, Visit, balanced_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
 from spmd_grid.ops.loops.work import copies_of
-from spmd_grid.ops.movement.pieces import Arrival, Leave, Memory, Pieces, Position, Step, Take
+from spmd_grid.ops.movement.pieces import (
+    Arrival,
+    Leave,
+    Memory,
+    Pieces,
+    Position,
+    Step,
+    Take,
+    opened_by,
+    opening_bytes,
+)
+from spmd_grid.ops.reduction.crossing_costs import folding_cost
 from spmd_grid.ops.reduction.crossing_folding import FoldedBox
 from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
 from spmd_grid.typing import Shape
@@ -27,7 +38,11 @@ __all__ = ["FoldInPieces"]
 
 # Chunks of a lane, and the least bytes of one.  With a core for each rank, smaller ones hide more of what the first and
 # the last one wait for; the least one fills a packet where frames have 9,000 bytes.
-_CHUNKS, _FINE_CHUNKS, _LEAST_FINE = 16, 30, 69 << 7
+_CHUNKS, _LEAST, _FINE_CHUNKS, _LEAST_FINE = 16, 7 * (69 << 5), 30, 69 << 7
+
+# Members of a node whose arrays are brought to another one, though one array that crosses would do: they cross while
+# that way is idle, but those of more members would take longer than it is.
+_FEW_BROUGHT = 2
 
 
 class FoldInPieces:
@@ -52,22 +67,43 @@ class FoldInPieces:
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
         bounds = [(i, 0, size, start) for i, (size, start) in enumerate(zip(sizes, starts))]
-        cuts = (_FINE_CHUNKS, _LEAST_FINE) if is_fine else (_CHUNKS,)
-        self._chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, *cuts))
+        cuts = (_FINE_CHUNKS, _LEAST_FINE) if is_fine else (_CHUNKS, _LEAST)
         needed = [(part.nodes, part.box.size) for part in parts]
         self._courses = balanced_courses(nodes.node_of, needed, any_order, nodes.lanes)
+        chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, *cuts))
+        ends = {(chunk.part, chunk.lane): chunk for chunk in chunks if chunk.number}  # the last chunks of long lanes
+        self._chunks = [
+            chunk._replace(comes_first=ends.get(chunk[:2]) == chunk and self._returns(chunk)) for chunk in chunks
+        ]
         runs = [run_of(shape, [part.box]) for part in parts]
         self._is_prepared = None in runs  # then each part is copied to where it is one run
         self._starts = starts if self._is_prepared else [run[0] for run in runs if run is not None]
         self.array_bytes = sum(sizes) * dtype.itemsize
         self._reads = len(self._near) > 1 or self._is_prepared
+        self._least_buffer = opening_bytes(nodes)
+
+    def _returns(self, chunk: Chunk) -> bool:
+        """Whether a chunk goes from one node to another one, of few members, and its result comes back for both."""
+        visits, spread = self._courses[chunk.part][chunk.lane]
+        if len(visits) != 2 or spread != (visits[0].node,) or visits[1].node not in self._parts[chunk.part].nodes:
+            return False
+        return len(visits[1].members) <= _FEW_BROUGHT
 
     def _course(self, chunk: Chunk) -> FoldCourse:
-        return self._courses[chunk.part][chunk.lane]
+        """The course of a chunk.
+
+        The last chunk of a lane would come back when nothing else crosses.  If its arrays are brought to the first node
+        while that way is idle, at the begin, the result goes the other way, and is there earlier.
+        """
+        course = self._courses[chunk.part][chunk.lane]
+        if not chunk.comes_first:
+            return course
+        here, there = course.visits
+        return FoldCourse((Visit(here.node, here.members + there.members),), (there.node,))
 
     def _tasks(self, member: int) -> tuple[list[FoldTask[Position]], Mapping[Chunk, int], Memory]:
-        """The tasks of a member of this node in order, where results lie in its memory, and this."""
-        memory = Memory()
+        """The tasks of a member in order, where results lie in its memory, and this."""
+        node, memory = self._nodes.node_of[member], Memory()
         if self._reads:
             memory.take(self.array_bytes)
         results: dict[Chunk, int] = {}
@@ -82,16 +118,28 @@ class FoldInPieces:
                 results[chunk] = memory.take((chunk.stop - chunk.start) * itemsize)
             return Position(IN_MEMORY, results[chunk])
 
-        positions = Positions(row, result, lambda n: Position(IN_MEMORY, memory.take(n * itemsize)))
+        def buffer(n: int) -> Position:
+            return Position(IN_MEMORY, memory.take(max(n * itemsize, self._least_buffer)))  # a piece may open the run
+
+        positions = Positions(row, result, buffer)
         tasks: list[FoldTask[Position]] = []
         for chunk in self._chunks:
-            if self._nodes.carrier(self._node, chunk.lane) == member:
-                tasks += tasks_of(chunk, self._course(chunk), self._nodes, self._node, positions)
+            if self._nodes.carrier(node, chunk.lane) == member:
+                tasks += tasks_of(chunk, self._course(chunk), self._nodes, node, positions)
         return sorted(tasks, key=lambda task: task.key), results, memory
 
     def pieces(self, kind: str, has_result: bool) -> Pieces:
         """This member's part.  Local."""
-        tasks, _, memory = self._tasks(self._me)
+        steps, memory = self._steps(self._me)
+        takes = self._takes() if has_result else []
+        senders = {arrival.peer for step in steps for arrival in step.arrivals}
+        openers = [peer for peer in sorted(senders) if self._me in opened_by(self._steps(peer)[0])]
+        fold, lends = kernels.fold_address(kind, self._dtype), len(self._near) > 1
+        return Pieces(steps, takes, memory.n_bytes, 0, fold, self._prepared(), lends, opened_by=openers)
+
+    def _steps(self, member: int) -> tuple[list[Step], Memory]:
+        """The steps of a member, and its memory."""
+        tasks, _, memory = self._tasks(member)
         steps, made, itemsize = [], 0, self._dtype.itemsize
         for task in tasks:
             n_bytes = task.n * itemsize
@@ -106,9 +154,7 @@ class FoldInPieces:
                     made=made if task.result is not None else 0,
                 )
             )
-        takes = self._takes() if has_result else []
-        fold = kernels.fold_address(kind, self._dtype)
-        return Pieces(steps, takes, memory.n_bytes, 0, fold, self._prepared(), len(self._near) > 1)
+        return steps, memory
 
     def _takes(self) -> list[Take]:
         """The takes of results from the members of this node that make or receive them."""
@@ -134,6 +180,11 @@ class FoldInPieces:
                 at = start * self._dtype.itemsize
                 rows += copies_of(self._shape, part.box, part.box.shape, whole, self._dtype, at)
         return rows
+
+    @property
+    def cost(self) -> int:
+        """What it costs: see ``crossing_costs.py``."""
+        return folding_cost(self._parts, self._courses, self._nodes, self._dtype.itemsize)
 
     @property
     def read_bytes(self) -> int:

@@ -23,7 +23,10 @@ Cells = TypeVar("Cells")
 
 
 class Chunk(NamedTuple):
-    """Cells ``start`` to ``stop`` of ``part``: chunk ``number`` of its lane, the cells from ``at`` on of all parts."""
+    """Cells ``start`` to ``stop`` of ``part``: chunk ``number`` of its lane, the cells from ``at`` on of all parts.
+
+    ``comes_first``: arrays that are brought to its first visit cross before anything else.
+    """
 
     part: int
     lane: int
@@ -31,6 +34,7 @@ class Chunk(NamedTuple):
     start: int
     stop: int
     at: int
+    comes_first: bool = False
 
 
 class Positions(NamedTuple, Generic[Cells]):
@@ -96,6 +100,8 @@ def tasks_of(
 
     for number, visit in enumerate(course.visits):
         brought = key(number - 0.5)
+        if chunk.comes_first and number == 0:
+            brought = (-_AHEAD, *brought[1:])
         if visit.node != own:
             near = [member for member in visit.members if nodes.node_of[member] == own]
             if near:

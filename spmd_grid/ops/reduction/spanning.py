@@ -14,8 +14,10 @@ from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.traffic import traffic_of
+from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
+from spmd_grid.links.sizes import FEW_MEMBERS
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import Fold, LoopWork, copies_of, is_short
 from spmd_grid.ops.movement.ahead import (
@@ -25,8 +27,10 @@ from spmd_grid.ops.movement.ahead import (
     direct_messages,
     encode_receives,
 )
+from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.reduction.ahead import FoldInPieces
+from spmd_grid.ops.reduction.crossing_costs import gathering_cost
 from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, FoldedBox
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.ops.reduction.transfers import collect_parts, collect_whole
@@ -56,6 +60,7 @@ class SpanningReduction(Reduction):
     ):
         super().__init__(call, facts, kind, root, blocks)
         self._sent: dict[int, int] | None = None  # in runs without a meeting, in pieces
+        self._gathers = False  # in these
         self._crossing = self._crossing_folding() if self._arrays.way is MIXED and kind.elementwise else None
 
     def _crossing_folding(self) -> CrossingFolding | None:
@@ -99,19 +104,35 @@ class SpanningReduction(Reduction):
             return None
         facts, parts = (self.comm.rank, nodes, self.source_shape, self.dtype), self._parts(nodes)
         folds = FoldInPieces(*facts, parts, self._any_order, is_fine=goes_direct(self.comm))
+        if self.comm.size <= FEW_MEMBERS and folds.cost > gathering_cost(parts, nodes, self.dtype.itemsize):
+            return self._gathered_work(nodes, swap)
         pieces = folds.pieces(kind, self.has_result)
         self._sent = pieces.sent
         return AheadWork.by_pieces(pieces, self.comm.rank, folds.read_bytes)
+
+    def _gathered_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork:
+        """The part of a run in which arrays travel in pieces to the members that fold them; as `ahead_work`."""
+        transfer, fold = self._gathering(), Fold(kernels.short_fold(self.kind.name, self.dtype), self.cut.size)
+        received = [decode_receives(text) for text in swap(encode_receives(transfer))]
+        shapes = [transfer.source_shape] * self.comm.size
+        pieces, read_bytes = pieces_of_movement(transfer, shapes, received, self.dtype, nodes)
+        self._sent, self._gathers, work = pieces.sent, True, LoopWork()
+        if transfer.target_shape is not None:
+            work = LoopWork(fold=fold, scratch=np.empty(transfer.target_shape, self.dtype))
+        return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes)._replace(work=work)
+
+    def _gathering(self) -> Transfer:
+        """The transfer of what each member folds, if it folds what it gets."""
+        if self._blocks is None:
+            return collect_whole(self.comm, self._n, self._root)
+        return collect_parts(self.comm, self.source_shape, self._blocks)
 
     def _direct_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
         """The part of a run in which each member sends what others fold of its small array; as `ahead_work`."""
         address = kernels.short_fold(self.kind.name, self.dtype) if self.kind.elementwise else 0
         if not address:
             return None
-        if self._blocks is None:
-            transfer = collect_whole(self.comm, self._n, self._root)
-        else:
-            transfer = collect_parts(self.comm, self.source_shape, self._blocks)
+        transfer = self._gathering()
         shapes = [transfer.source_shape] * self.comm.size
         received = [decode_receives(text) for text in swap(encode_receives(transfer))]
         messages = direct_messages(shapes, received, nodes, self.dtype)
@@ -162,6 +183,8 @@ class SpanningReduction(Reduction):
 
     def describe(self) -> str:
         """Describe which member combines what."""
+        if self._gathers:
+            return "arrays cross to each node once, and each member combines what it gets"
         if self._crossing is None and self._sent is None:
             return super().describe()
         return "members of a node combine their arrays, and what they have combined crosses to the next node"
