@@ -11,14 +11,22 @@ _CHANGES = """
 import numpy as np
 import spmd_grid as sg
 grid = sg.init_grid((-1,))
-x = grid.allocate((1 << 17,), np.float64)
-for name, options in (("reduce", {"root": [grid.size - 1]}), ("reduce_scatter", {"scatter_axis": 0})):
-    with getattr(sg, name).plan(grid, x.shape, "float64", [0], reduction="max", **options) as plan:
-        for step in range(24):
-            x[...] = 10 * step + grid.size - grid.rank
+folds = ("all_reduce", {}), ("reduce", {"root": [grid.size - 1]}), ("reduce_scatter", {"scatter_axis": 0})
+for n, steps in ((1 << 11, 60), (1 << 14, 40), (1 << 17, 24)):
+    x = grid.allocate((n,), np.float64)
+    for name, options in folds:
+        with getattr(sg, name).plan(grid, x.shape, "float64", [0], reduction="max", **options) as plan:
+            for step in range(steps):
+                x[...] = 10 * step + grid.size - grid.rank
+                result = plan.run(x)
+                x[...] = -1
+                assert result is None or (result == 10 * step + grid.size).all(), (name, n, step)
+    with sg.all_to_all.plan(grid, x.shape, "float64", [0], 0, 0) as plan:
+        for step in range(steps):
+            x[...] = 10 * step + grid.rank
             result = plan.run(x)
             x[...] = -1
-            assert result is None or (result == 10 * step + grid.size).all(), (name, step)
+            assert (result.reshape(grid.size, -1).T == 10 * step + np.arange(grid.size)).all(), (n, step)
 """
 PARTS = ["operations", "plans", "messages", "halos", "reshardings", "arrays"]
 

@@ -89,6 +89,7 @@ for dim in (0, 1):
 ufuncs = {"sum": np.add, "max": np.maximum}
 meets = PER_NODE == 1  # large reductions of nodes of one member each
 kinds = ((5000,), float, "sum"), ((43, 130), np.float32, "sum"), ((43, 130), np.int16, "max"), ((9000,), np.int8, "sum")
+kinds += ((30_011,), float, "sum"), ((130, 431), float, "sum")  # too large to be gathered where they are folded
 for shape, dtype, kind in kinds:
     own = [np.random.default_rng(i).standard_normal(shape) * 100 for i in range(n)]
     result = np.dtype(np.int16 if dtype == np.int8 else dtype)
@@ -256,7 +257,7 @@ def a_plan_that_is_closed(grid, run, plans, out):
         plans[0].close()
     run()
 
-for size in (4, 20_000):
+for size in (4, 1_500, 20_000):  # of the second one a piece opens the run
     late = ["all_reduce("] if size > 4 else ["different operations", "after 51 runs of plans", "after 50 runs of plans"]
     attempt(size, another_plan_on_the_last, "broadcast.plan.run(grid_axes=[0], root=[1])")
     attempt(size, another_plan_beside_the_root, "broadcast.plan.run(grid_axes=[0], root=[1])")
@@ -267,10 +268,11 @@ for size in (4, 20_000):
     attempt(size, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ")
     attempt(size, a_plan_that_is_closed, f"the plan has been closed; make a new one (on rank {last} ")
 if PER_NODE > 1:  # else these meet
-    for act in (another_plan_on_the_last, another_plan_beside_the_root):
-        attempt(20_000, act, "all_reduce.plan.run(grid_axes=[0], reduction='max')", reduces=True)
-    for act in (one_run_less_on_the_last, one_run_less_on_the_root, a_run_in_place_of_a_meeting):
-        attempt(20_000, act, "all_reduce", reduces=True)
+    for size in (1_500, 20_000):  # gathered, and folded from node to node
+        for act in (another_plan_on_the_last, another_plan_beside_the_root):
+            attempt(size, act, "all_reduce.plan.run(grid_axes=[0], reduction='max')", reduces=True)
+        for act in (one_run_less_on_the_last, one_run_less_on_the_root, a_run_in_place_of_a_meeting):
+            attempt(size, act, "all_reduce", reduces=True)
     attempt(20_000, x_of_another_shape, "x has shape (3,); the plan is for (20000,) (on rank 0 ", reduces=True)
     attempt(20_000, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ", reduces=True)
 send_directly()
