@@ -8,9 +8,14 @@ from spmd_grid.transport.communicator import Communicator
 __all__ = ["goes_direct"]
 
 
-def goes_direct(comm: Communicator) -> bool:
+# Bytes of the largest arrays that are sent whole, though each member needs another part of them.
+_MOST_WHOLE = 1 << 10
+
+
+def goes_direct(comm: Communicator, in_parts: int = 0) -> bool:
     """Whether members send small arrays and their lines themselves; alike on all members.  Local.
 
     Where they share cores, one message for a pair of nodes is better: each costs the time of a core, and a wake-up.
+    But that one has whole arrays; ``in_parts``: the bytes of such of which each member needs another part, else 0.
     """
-    return comm.times_well and comm.size <= FEW_MEMBERS
+    return comm.size <= FEW_MEMBERS and (comm.times_well or in_parts > _MOST_WHOLE)

@@ -96,7 +96,7 @@ def _post(run: int, program: int, state: int, x: int, number: int) -> None:
     if posts != ahead_at.NO_ARRAY and load(program, ahead_at.PIECES):
         store(line, 2, _offset(run, program, state, x))
     elif posts != ahead_at.NO_ARRAY:
-        move(source, line + ahead_at.LINE_ARRAY, load(program, ahead_at.POST_BYTES))
+        move(source + load(program, ahead_at.POST_FROM), line + ahead_at.LINE_ARRAY, load(program, ahead_at.POST_BYTES))
     store(line, 1, load(program, ahead_at.KEY))
     store_release(line, number)  # after the stores of the line, and the loads of the runs before this one
     wake(state, line)

@@ -39,7 +39,8 @@ PACKS, PACK_ROWS = 24, 25  # copies to messages, likewise
 PIECES = 26  # address of the program of the pieces in which large arrays travel; 0: they travel in lines and messages
 WORKED = 27  # the last run whose copies have been made
 PASSES, PASS_ROWS = 28, 29  # copies of what was received to this member's line, for others of the node, likewise
-WORDS = 30
+POST_FROM = 30  # the first byte of this member's array in its line
+WORDS = 31
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 
 # A message.

@@ -130,7 +130,7 @@ class AheadRun(CompiledRun):
     def _need(self, need: Need) -> list[int]:
         """The row of a line to read."""
         word = 0 if need.passed_to == 0 else ahead_at.LINE_PASSED
-        lines, where = self._lines, need.passed_to or ahead_at.LINE_ARRAY
+        lines, where = self._lines, need.passed_to or ahead_at.LINE_ARRAY - need.starts_at
         return [lines.near.index(need.member), need.source, lines.segment_of(need.member), word, where]
 
     def _program_words(self) -> np.ndarray:
@@ -157,7 +157,7 @@ class AheadRun(CompiledRun):
             if taken.passed_to:
                 passes.append([address, taken.passed_to, taken.n_bytes])
         needs = [self._need(each) for each in work.needs]
-        carries = [self._need(Need(each, each)) for each in work.carries]
+        carries = [self._need(each) for each in work.carries]
         if work.pieces is not None:
             program = PieceProgram(work.pieces, lines, self._memory, self.call.comm.rank)
             words[ahead_at.PIECES] = self.keep(program).address
@@ -168,6 +168,7 @@ class AheadRun(CompiledRun):
         words[ahead_at.PACKS], words[ahead_at.PACK_ROWS] = len(packs), self._words(packs)
         words[ahead_at.PASSES], words[ahead_at.PASS_ROWS] = len(passes), self._words(passes)
         words[ahead_at.POSTS], words[ahead_at.POST_BYTES] = work.posts, work.post_bytes
+        words[ahead_at.POST_FROM] = work.post_from
         table = self.keep(kernels.build_table(copies))
         words[ahead_at.TABLE], words[ahead_at.COLUMNS] = kernels.address_of(table), table.shape[1]
         handles = self.keep(np.zeros((len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))

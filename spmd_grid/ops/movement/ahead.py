@@ -41,6 +41,7 @@ __all__ = [
     "decode_receives",
     "direct_messages",
     "encode_receives",
+    "posted_bytes",
 ]
 
 _ALIGNED = 16  # bytes between arrays in a line
@@ -92,18 +93,23 @@ class Incoming(NamedTuple):
 
 
 class Need(NamedTuple):
-    """The array of ``source`` in the line of ``member``; ``passed_to``: where, if it has come in a message."""
+    """The array of ``source`` in the line of ``member``; ``passed_to``: where, if it has come in a message.
+
+    ``starts_at``: the first byte of the array in the line.
+    """
 
     member: int
     source: int
     passed_to: int = 0
+    starts_at: int = 0
 
 
 class AheadWork(NamedTuple):
     """This member's part of a run.
 
-    ``posts``: what the others of the node read in this member's line, of ``post_bytes``.  ``carries``: the members
-    whose lines go to messages.  ``needs``: the lines that this member reads itself.  ``work``: the copies to the
+    ``posts``: what the others of the node read in this member's line, of ``post_bytes``, from byte ``post_from`` of its
+    array on.  ``carries``: the lines
+    that go to messages.  ``needs``: the lines that this member reads itself.  ``work``: the copies to the
     result.  ``pieces``: in which large arrays travel; messages then only open the run.
     """
 
@@ -111,10 +117,11 @@ class AheadWork(NamedTuple):
     receives: Sequence[Incoming]
     posts: int
     post_bytes: int
-    carries: Sequence[int]
+    carries: Sequence[Need]
     needs: Sequence[Need]
     work: LoopWork
     pieces: Pieces | None = None
+    post_from: int = 0
 
     @staticmethod
     def by_pieces(pieces: Pieces, me: int, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
@@ -223,26 +230,25 @@ def ahead_work(
     sends: list[Outgoing] = []
     receives: list[Incoming] = []
     carries, needs = [], []
-    posts, post_bytes, copies = ahead_at.NO_ARRAY, 0, list(work.copies)
+    posted = posted_bytes(shapes, received, messages, dtype, nodes)
+    posts, post_from, post_bytes, copies = ahead_at.NO_ARRAY, 0, 0, list(work.copies)
+    if posted[me]:
+        posts, post_from, post_bytes = ahead_at.OWN_ARRAY, posted[me].start, len(posted[me])
     for message in messages:
         sources = [item.source for item in message.items]
         if message.sender == me:
             packs = [(item.source, _packed(shapes[item.source], item, message, dtype)) for item in message.items]
             sends.append(Outgoing(message.receiver, message.cells * size, packs))
             carries += [source for source in sources if source != me and source not in carries]
-        elif me in sources:
-            posts, post_bytes = ahead_at.OWN_ARRAY, _bytes(shapes[me], dtype)
         if message.receiver == me:
             receives.append(Incoming(message.sender, message.cells * size, sources, message.passed_to))
             if message.readers != {me} and not message.passed_to:
-                posts, post_bytes = ahead_at.RECEIVED, message.cells * size
-    if any(item.source == me for member in near if member != me for item in received[member]):
-        posts, post_bytes = ahead_at.OWN_ARRAY, _bytes(shapes[me], dtype)
+                posts, post_from, post_bytes = ahead_at.RECEIVED, 0, message.cells * size
     for receive in transfer.receives:
         source = receive.peer
         if source in near:
             if source != me:
-                needs.append(Need(source, source))
+                needs.append(Need(source, source, starts_at=posted[source].start))
             continue
         item = Item(source, receive.source_box)
         message = next(each for each in messages if me in each.readers and item in each.items)
@@ -251,7 +257,38 @@ def ahead_work(
         assert transfer.target_shape is not None  # it receives
         whole, start = Box.from_shape(item.box.shape), message.start(item) * size
         copies[source] = copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
-    return AheadWork(sends, receives, posts, post_bytes, carries, needs, work._replace(copies=copies))
+    carried = [Need(source, source, starts_at=posted[source].start) for source in carries]
+    work = work._replace(copies=copies)
+    return AheadWork(sends, receives, posts, post_bytes, carried, needs, work, post_from=post_from)
+
+
+def posted_bytes(
+    shapes: Sequence[Shape | None],
+    received: Sequence[Sequence[Item]],
+    messages: Sequence[AheadMessage],
+    dtype: np.dtype,
+    nodes: NodeMap,
+) -> list[range]:
+    """The bytes of each member's array that others of its node read or send, those between them included.  Local."""
+    boxes: list[list[Box]] = [[] for _ in shapes]
+    for member, items in enumerate(received):
+        for item in items:
+            if item.source != member and nodes.node_of[item.source] == nodes.node_of[member]:
+                boxes[item.source].append(item.box)
+    for message in messages:
+        for item in message.items:
+            if item.source != message.sender:
+                boxes[item.source].append(item.box)
+    found = []
+    for shape, needed in zip(shapes, boxes, strict=True):
+        filled = [box for box in needed if not box.is_empty]
+        ends = range(0)
+        if shape is not None and filled:
+            first = min(int(np.ravel_multi_index(box.starts, shape)) for box in filled)
+            last = max(int(np.ravel_multi_index([stop - 1 for stop in box.stops], shape)) for box in filled)
+            ends = range(first * dtype.itemsize, (last + 1) * dtype.itemsize)
+        found.append(ends)
+    return found
 
 
 def _bytes(shape: Shape | None, dtype: np.dtype) -> int:

@@ -97,7 +97,8 @@ class SpanningReduction(Reduction):
         """
         kind, n_bytes = self.kind.name, self._n * self.dtype.itemsize
         if is_short(self.facts, self.call.meeting):
-            return self._direct_work(nodes, swap) if goes_direct(self.comm) else None
+            in_parts = 0 if self._blocks is None else n_bytes
+            return self._direct_work(nodes, swap) if goes_direct(self.comm, in_parts) else None
         if self._arrays.come_with_frames or self._stage is None or n_bytes > _MOST_AHEAD:
             return None
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
