@@ -22,7 +22,7 @@ from spmd_grid.watch.traffic import Activity
 
 __all__ = ["AheadLines", "RunAhead", "make_ahead_lines"]
 
-_LINE_BYTES = ahead_at.LINE_ARRAY + at.LINE_ARRAY_BYTES
+_LINE_BYTES = ahead_at.LINE_ARRAY + ahead_at.LINE_POST_BYTES
 _NUMBER = -2  # of the wire, beside those of the group's meetings
 
 

@@ -19,6 +19,7 @@ BLOCKS = TAG + 5  # addresses of the blocks of the node's members: lines, and tw
 # Bytes from the start of a line; its first words are its number, its key, and where a large array is.  LINE_PASSED is
 # the number again, once what was received for others of the node is there too.
 LINE_PASSED, LINE_ARRAY = 64, 128
+LINE_POST_BYTES = 1 << 13  # of the largest array, or part of one, in a line
 
 # The program of a plan's run.
 STATE = 0

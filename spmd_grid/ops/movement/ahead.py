@@ -26,7 +26,6 @@ from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead import slots as ahead_at
-from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.crossing_pieces import Item
 from spmd_grid.ops.movement.pieces import Pieces
@@ -41,7 +40,7 @@ __all__ = [
     "decode_receives",
     "direct_messages",
     "encode_receives",
-    "posted_bytes",
+    "fit_lines",
 ]
 
 _ALIGNED = 16  # bytes between arrays in a line
@@ -207,7 +206,7 @@ def direct_messages(
             passed_to = ends[receiver]
             ends[receiver] += _aligned(sum(item.box.size for item in items) * dtype.itemsize)
         messages.append(AheadMessage(source, receiver, tuple(items), frozenset(members), passed_to))
-    if max(ends) <= ahead_at.LINE_ARRAY + at.LINE_ARRAY_BYTES:
+    if max(ends) <= ahead_at.LINE_ARRAY + ahead_at.LINE_POST_BYTES:
         return messages
     pairs = [(item, members) for items in readers.values() for item, members in items.items()]
     if any(len(members) > 1 for _, members in pairs):
@@ -230,7 +229,7 @@ def ahead_work(
     sends: list[Outgoing] = []
     receives: list[Incoming] = []
     carries, needs = [], []
-    posted = posted_bytes(shapes, received, messages, dtype, nodes)
+    posted = _posted_bytes(shapes, received, messages, dtype, nodes)
     posts, post_from, post_bytes, copies = ahead_at.NO_ARRAY, 0, 0, list(work.copies)
     if posted[me]:
         posts, post_from, post_bytes = ahead_at.OWN_ARRAY, posted[me].start, len(posted[me])
@@ -262,7 +261,19 @@ def ahead_work(
     return AheadWork(sends, receives, posts, post_bytes, carried, needs, work, post_from=post_from)
 
 
-def posted_bytes(
+def fit_lines(
+    shapes: Sequence[Shape | None], received: Sequence[Sequence[Item]], dtype: np.dtype, nodes: NodeMap
+) -> bool:
+    """Whether what members need of arrays is small: for each of them, and for others of its node.  Local.
+
+    Then each may be sent by itself, and the others of the node read it in a line.
+    """
+    needed = [item.box.size * dtype.itemsize for items in received for item in items]
+    posted = map(len, _posted_bytes(shapes, received, (), dtype, nodes))
+    return max([*needed, *posted], default=0) <= ahead_at.LINE_POST_BYTES
+
+
+def _posted_bytes(
     shapes: Sequence[Shape | None],
     received: Sequence[Sequence[Item]],
     messages: Sequence[AheadMessage],

@@ -33,10 +33,10 @@ from spmd_grid.ops.movement.ahead import (
     decode_receives,
     direct_messages,
     encode_receives,
-    posted_bytes,
+    fit_lines,
 )
 from spmd_grid.ops.movement.crossing import CrossingCopies
-from spmd_grid.ops.movement.crossing_pieces import Item, pieces_of_movement
+from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
 from spmd_grid.ops.movement.fetched_copies import FetchedCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.movement.relayed_copies import RelayedCopies
@@ -49,6 +49,7 @@ __all__ = ["Movement"]
 # The patterns in which not all members need something of all others, and those in which all do.
 _ONE_WAY = "broadcast", "scatter", "gather", "pairwise"
 _BOTH_WAYS = "all_to_all", "all_gather"
+_IN_PARTS = "scatter", "all_to_all"  # in which each member needs another part of an array
 
 # Bytes of the largest arrays for which the time of a meeting counts, by pattern; a root's array is that of all members.
 _MOST_AHEAD = dict.fromkeys(_ONE_WAY, 1 << 25) | dict.fromkeys(_BOTH_WAYS, 1 << 23)
@@ -166,13 +167,13 @@ class Movement:
             suits = self.comm.size <= FEW_MEMBERS and most <= _MOST_AHEAD.get(pattern, 0)
         else:
             suits = pattern in _ONE_WAY or (
-                pattern in _BOTH_WAYS and goes_direct(self.comm, most if pattern == "all_to_all" else 0)
+                pattern in _BOTH_WAYS and goes_direct(self.comm, most if pattern in _IN_PARTS else 0)
             )
         if not suits or len(dtypes) > 1:
             return None
         received = [decode_receives(text) for text in swap(encode_receives(self.transfer))]
         shapes, copies = [fact.shape for fact in self.facts], self._all_copies()
-        if is_large and not (pattern == "scatter" and self._fits_lines(shapes, received, nodes)):
+        if is_large and not (pattern in _IN_PARTS and fit_lines(shapes, received, self.dtype, nodes)):
             constant = copies.copies[-1] if copies.constant is not None else ()
             pieces, read_bytes = pieces_of_movement(self.transfer, shapes, received, self.dtype, nodes, constant)
             self._sent = pieces.sent
@@ -184,12 +185,6 @@ class Movement:
         if messages is None:
             return None
         return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes)
-
-    def _fits_lines(self, shapes: Sequence[Shape | None], received: Sequence[Sequence[Item]], nodes: NodeMap) -> bool:
-        """Whether what members need of a root's large array is small: for each of them, and for others of its node."""
-        needed = [item.box.size * self.dtype.itemsize for items in received for item in items]
-        posted = map(len, posted_bytes(shapes, received, (), self.dtype, nodes))
-        return max([*needed, *posted], default=0) <= at.LINE_ARRAY_BYTES
 
     def new_target(self) -> np.ndarray:
         """An array for the result, where this member has one.  Local."""

@@ -17,7 +17,7 @@ from spmd_grid.kernels.protocol import slots as at
 __all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "may_open", "opened_by", "opening_bytes"]
 
 _LINE = 64  # bytes: pieces share no line
-_MOST_OPENING = 1 << 14  # bytes of the largest piece that opens a run
+_MOST_OPENING = 3 << 12  # bytes of the largest piece that opens a run: the first of all are waited for together
 
 
 class Position(NamedTuple):

@@ -183,7 +183,7 @@ class FoldInPieces:
 
     @property
     def cost(self) -> int:
-        """What it costs: see ``crossing_costs.py``."""
+        """The cost of the fold: see ``crossing_costs.py``."""
         return folding_cost(self._parts, self._courses, self._nodes, self._dtype.itemsize)
 
     @property

@@ -1,4 +1,4 @@
-"""What reductions between nodes cost: folds from node to node, and arrays that are gathered where they are folded.
+"""The costs of reductions between nodes: folds from node to node, or arrays gathered where they are folded.
 
 A fold from node to node takes one crossing after another.  Where each member gathers the arrays that it folds, more
 bytes cross, but all at once.  Costs are in bytes: those that enter or leave the busiest node, and those that could do

@@ -26,6 +26,7 @@ from spmd_grid.ops.movement.ahead import (
     decode_receives,
     direct_messages,
     encode_receives,
+    fit_lines,
 )
 from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
 from spmd_grid.ops.movement.member_arrays import fresh
@@ -98,7 +99,7 @@ class SpanningReduction(Reduction):
         kind, n_bytes = self.kind.name, self._n * self.dtype.itemsize
         if is_short(self.facts, self.call.meeting):
             in_parts = 0 if self._blocks is None else n_bytes
-            return self._direct_work(nodes, swap) if goes_direct(self.comm, in_parts) else None
+            return self._gathered_work(nodes, swap, in_pieces=False) if goes_direct(self.comm, in_parts) else None
         if self._arrays.come_with_frames or self._stage is None or n_bytes > _MOST_AHEAD:
             return None
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
@@ -111,15 +112,31 @@ class SpanningReduction(Reduction):
         self._sent = pieces.sent
         return AheadWork.by_pieces(pieces, self.comm.rank, folds.read_bytes)
 
-    def _gathered_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork:
-        """The part of a run in which arrays travel in pieces to the members that fold them; as `ahead_work`."""
-        transfer, fold = self._gathering(), Fold(kernels.short_fold(self.kind.name, self.dtype), self.cut.size)
-        received = [decode_receives(text) for text in swap(encode_receives(transfer))]
+    def _gathered_work(
+        self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]], in_pieces: bool = True
+    ) -> AheadWork | None:
+        """The part of a run in which members send what others fold: small parts in lines and messages; as `ahead_work`.
+
+        ``in_pieces``: whether others go in pieces; else there is no such run.
+        """
+        address = kernels.short_fold(self.kind.name, self.dtype) if self.kind.elementwise else 0
+        if not address:
+            return None
+        transfer, work = self._gathering(), LoopWork()
         shapes = [transfer.source_shape] * self.comm.size
-        pieces, read_bytes = pieces_of_movement(transfer, shapes, received, self.dtype, nodes)
-        self._sent, self._gathers, work = pieces.sent, True, LoopWork()
+        received = [decode_receives(text) for text in swap(encode_receives(transfer))]
         if transfer.target_shape is not None:
-            work = LoopWork(fold=fold, scratch=np.empty(transfer.target_shape, self.dtype))
+            scratch = np.empty(transfer.target_shape, self.dtype)
+            work = LoopWork(fold=Fold(address, self.cut.size), scratch=scratch)
+        if fit_lines(shapes, received, self.dtype, nodes):
+            messages = direct_messages(shapes, received, nodes, self.dtype)
+            if messages is not None:
+                work = work._replace(copies=self._copies(transfer))
+                return ahead_work(transfer, shapes, received, messages, work, self.dtype, nodes)
+        if not in_pieces:
+            return None
+        pieces, read_bytes = pieces_of_movement(transfer, shapes, received, self.dtype, nodes)
+        self._sent, self._gathers = pieces.sent, True
         return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes)._replace(work=work)
 
     def _gathering(self) -> Transfer:
@@ -128,27 +145,14 @@ class SpanningReduction(Reduction):
             return collect_whole(self.comm, self._n, self._root)
         return collect_parts(self.comm, self.source_shape, self._blocks)
 
-    def _direct_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
-        """The part of a run in which each member sends what others fold of its small array; as `ahead_work`."""
-        address = kernels.short_fold(self.kind.name, self.dtype) if self.kind.elementwise else 0
-        if not address:
-            return None
-        transfer = self._gathering()
-        shapes = [transfer.source_shape] * self.comm.size
-        received = [decode_receives(text) for text in swap(encode_receives(transfer))]
-        messages = direct_messages(shapes, received, nodes, self.dtype)
-        if messages is None:
-            return None
-        work = LoopWork()
+    def _copies(self, transfer: Transfer) -> list[list[BoxRow]]:
+        """The rows that copy what is folded to the rows of a stack, by member."""
+        copies: list[list[BoxRow]] = [[] for _ in range(self.comm.size)]
         if transfer.source_shape is not None and transfer.target_shape is not None:
-            copies: list[list[BoxRow]] = [[] for _ in shapes]
             for each in transfer.receives:
                 boxes = transfer.source_shape, each.source_box, transfer.target_shape, each.box
                 copies[each.peer] = copies_of(*boxes, self.dtype)
-            work = LoopWork(
-                copies, fold=Fold(address, self.cut.size), scratch=np.empty(transfer.target_shape, self.dtype)
-            )
-        return ahead_work(transfer, shapes, received, messages, work, self.dtype, nodes)
+        return copies
 
     @property
     def shape(self) -> Shape | None:

@@ -1,4 +1,4 @@
-"""Which reductions between nodes gather arrays where they are folded, in place of folds from node to node."""
+"""Reductions between nodes: small ones gather arrays where they are folded, in place of folds from node to node."""
 
 import pytest
 
