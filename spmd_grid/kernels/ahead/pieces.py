@@ -14,8 +14,8 @@ The system acknowledges what a process has read: if it reads several packets at 
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 
 Before a member asks for pieces of another node, or takes anything, it compares the number of the run and its key with
-all from which it gets something.  What comes first from another node *opens* the run, and says them: a small piece that
-its sender has without waiting for another one, or else an empty message.
+all from which it gets something.  What comes first from another node *opens* the run, and says them: an empty message,
+or a small piece of a reduction that its sender has without waiting for another one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from spmd_grid.kernels.protocol.waits import look_around
 
 __all__ = ["finish_sends", "go_by_pieces", "say_done"]
 
-_PATIENCE = 150  # tries before one more departure, if no piece has come
+_LEAD, _PATIENCE = 4, 150  # departures before the first piece has come; tries before one more
 _LEAST_NAP, _MOST_NAP, _NAP_BYTES = 220_000, 250_000, 35_328  # nanoseconds; what comes during a nap
 _AWAKE = 3  # the last pieces for which a member stays awake
 _TRIES_OF_NAP, _TRIES_BETWEEN_NAPS = 248, 8  # that a nap counts as, a multiple of the second
@@ -162,7 +162,7 @@ def _depart(run: int, program: int, pieces: int, x: int, tries: int) -> int:
     departed, step, steps = load(pieces, ahead_at.DEPARTED), load(pieces, ahead_at.STEP), load(pieces, ahead_at.STEPS)
     if departed == load(pieces, ahead_at.DEPARTURES):
         return at.OTHERS
-    if step < steps and departed >= step + load(pieces, ahead_at.LEAD) and tries < _PATIENCE:
+    if step < steps and departed >= step + _LEAD and tries < _PATIENCE:
         return at.OTHERS
     store(pieces, ahead_at.DEPARTED, departed + 1)
     row = load(pieces, ahead_at.STEP_ROWS) + 8 * ahead_at.STEP_WORDS * (steps + departed)

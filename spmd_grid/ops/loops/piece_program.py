@@ -15,8 +15,6 @@ from spmd_grid.ops.movement.pieces import Arrival, Pieces, Position
 
 __all__ = ["PieceProgram"]
 
-_LEAD = 4  # departures that are made before the first piece has come
-
 
 class PieceProgram:
     """The words of ``pieces`` on the member ``me``, at ``address``.
@@ -54,7 +52,6 @@ class PieceProgram:
         words[ahead_at.LANDS] = any(each.lands for each, _ in arrivals)
         words[ahead_at.NAPS] = at.FUTEX != 0 and bool(received) and not leaves
         words[ahead_at.STEPS], words[ahead_at.STEP_ROWS] = len(pieces.steps), self._keep(steps)
-        words[ahead_at.LEAD] = max(_LEAD, self._opening_departures(pieces))
         words[ahead_at.DEPARTURES], words[ahead_at.LAST_READ] = len(pieces.departures), pieces.last_read(me)
         words[ahead_at.TAKES], words[ahead_at.TAKE_ROWS] = len(takes), self._keep(takes)
         words[ahead_at.ARRIVALS], words[ahead_at.ARRIVAL_ROWS] = len(received), self._keep(received)
@@ -67,12 +64,6 @@ class PieceProgram:
         table = kernels.build_table(self._copies)
         words[ahead_at.PIECE_TABLE], words[ahead_at.PIECE_COLUMNS] = self._keep(table), table.shape[1]
         self.address = kernels.address_of(words)
-
-    @staticmethod
-    def _opening_departures(pieces: Pieces) -> int:
-        """The number of departures up to the last one that opens the run on another member."""
-        peers = [leave.peer for step in pieces.departures for leave in step.leaves]
-        return max((peers.index(peer) + 1 for peer in pieces.opens & set(peers)), default=0)
 
     def _rows(self, rows: Sequence[kernels.BoxRow]) -> tuple[int, int]:
         """Adds rows to the table; the first of them, and the end."""

@@ -7,7 +7,7 @@ others copy it from that one's memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from spmd_grid.grid.box import Box, run_boxes
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
 from spmd_grid.ops.loops.work import copies_of
-from spmd_grid.ops.movement.pieces import Arrival, Leave, Memory, Pieces, Position, Step, Take, may_open, opening_bytes
+from spmd_grid.ops.movement.pieces import Arrival, Leave, Memory, Pieces, Position, Step, Take
 from spmd_grid.typing import Shape
 
 __all__ = ["Item", "pieces_of_movement"]
@@ -74,14 +74,6 @@ def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int)
     return sorted(pieces)
 
 
-def _openings(pieces: Sequence[_Piece], itemsize: int) -> frozenset[_Piece]:
-    """The first pieces from a member to another one that are small enough to open the run."""
-    first: dict[tuple[int, int], _Piece] = {}
-    for piece in pieces:
-        first.setdefault((piece.item.source, piece.receiver), piece)
-    return frozenset(piece for piece in first.values() if may_open((piece.stop - piece.start) * itemsize))
-
-
 class _Group(NamedTuple):
     """The facts of a movement that all members know: shapes, the boxes that each needs, and the pieces that cross."""
 
@@ -90,7 +82,6 @@ class _Group(NamedTuple):
     dtype: np.dtype
     nodes: NodeMap
     pieces: Sequence[_Piece]
-    openings: Collection[_Piece]  # those that open the run
 
     def near(self, member: int) -> tuple[int, ...]:
         """The members of the node of ``member``."""
@@ -111,9 +102,7 @@ class _Group(NamedTuple):
         for piece in self.pieces:
             packs = piece.item.source == member and run_of(self.shapes[member] or (), [piece.item.box]) is None
             if packs or piece.receiver == member:
-                n_bytes = (piece.stop - piece.start) * self.dtype.itemsize
-                opens = piece.receiver == member and piece in self.openings
-                positions[piece] = memory.take(max(n_bytes, opening_bytes(self.nodes)) if opens else n_bytes)
+                positions[piece] = memory.take((piece.stop - piece.start) * self.dtype.itemsize)
         return memory.n_bytes, positions
 
 
@@ -131,8 +120,7 @@ def pieces_of_movement(
     the result before anything else, from the array after those of all members.
     """
     me = transfer.rank
-    crossing = _crossing(received, nodes, dtype.itemsize)
-    group = _Group(shapes, received, dtype, nodes, crossing, _openings(crossing, dtype.itemsize))
+    group = _Group(shapes, received, dtype, nodes, _crossing(received, nodes, dtype.itemsize))
     n_bytes, positions = group.memory(me)
     departures = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
     mine = [piece for piece in group.pieces if piece.receiver == me]
@@ -146,9 +134,7 @@ def pieces_of_movement(
     takes += _near_takes(group, transfer)
     takes += _far_takes(group, transfer, landing)
     lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
-    opened_by = [piece.item.source for piece in mine if piece in group.openings]
-    pieces = Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures, opened_by)
-    return pieces, group.bytes_read(me)
+    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures), group.bytes_read(me)
 
 
 def _bytes(group: _Group, piece: _Piece) -> int:
@@ -201,17 +187,13 @@ def _spans(size: int, count: int) -> list[tuple[int, int]]:
 
 
 def _landing(group: _Group, transfer: Transfer, pieces: Sequence[_Piece]) -> dict[_Piece, int]:
-    """The bytes of the result where ``pieces`` land: of those received here that this member alone needs, in a row.
-
-    What opens the run does not: it comes before the run is compared.
-    """
+    """The bytes of the result where ``pieces`` land: of those received here that this member alone needs, in a row."""
     boxes_of: dict[Item, list[Box]] = {}
     for receive in transfer.receives:
         boxes_of.setdefault(Item(receive.peer, receive.source_box), []).append(receive.box)
     found = {}
     for piece in pieces:
-        may_land = piece.readers == (transfer.rank,) and piece not in group.openings
-        boxes = boxes_of[piece.item] if may_land else []
+        boxes = boxes_of[piece.item] if piece.readers == (transfer.rank,) else []
         if len(boxes) == 1 and transfer.target_shape is not None:
             run = run_of(transfer.target_shape, boxes)
             if run is not None:

@@ -14,7 +14,7 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "may_open", "opened_by", "opening_bytes"]
+__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "opened_by", "opening_bytes"]
 
 _LINE = 64  # bytes: pieces share no line
 _MOST_OPENING = 3 << 12  # bytes of the largest piece that opens a run: the first of all are waited for together
@@ -80,7 +80,8 @@ class Pieces(NamedTuple):
 
     ``gate``: the first step that reads arrays of others of the node.  ``fold``: the address of the compiled fold.
     ``prepared``: rows that copy the array to the start of the memory, for others to read.  ``lends``: whether others of
-    the node read this member's array or memory.  ``opened_by``: the members whose first piece opens the run here.
+    the node read this member's array or memory.  ``opens``: the members on which this one's first piece opens the run;
+    ``opened_by``: those that open it here so.
     """
 
     steps: Sequence[Step]
@@ -91,6 +92,7 @@ class Pieces(NamedTuple):
     prepared: Sequence[BoxRow]
     lends: bool
     departures: Sequence[Step] = ()
+    opens: Collection[int] = ()
     opened_by: Collection[int] = ()
 
     @property
@@ -123,11 +125,6 @@ class Pieces(NamedTuple):
         return found
 
     @property
-    def opens(self) -> frozenset[int]:
-        """The members on which this one opens the run: as `opened_by`."""
-        return opened_by((*self.departures, *self.steps))
-
-    @property
     def openings(self) -> Mapping[int, Arrival]:
         """The pieces that open the run here, by their senders."""
         arrivals = [arrival for step in self.steps for arrival in step.arrivals]
@@ -148,17 +145,15 @@ class Pieces(NamedTuple):
 
 
 def opened_by(steps: Iterable[Step]) -> frozenset[int]:
-    """The members on which the sender of ``steps`` opens the run by its first piece, which waits for none of theirs."""
+    """The members on which the first piece of who makes ``steps`` may open the run: it is small, and waits for none.
+
+    Of a movement none does: what a member copies within its node it would copy later, once the run is known.
+    """
     first: dict[int, int] = {}
     for step in takewhile(lambda step: not step.arrivals, steps):
         for leave in step.leaves:
             first.setdefault(leave.peer, leave.n_bytes)
-    return frozenset(peer for peer, n_bytes in first.items() if may_open(n_bytes))
-
-
-def may_open(n_bytes: int) -> bool:
-    """Whether a piece is so small that it may be the message that opens a run."""
-    return n_bytes <= _MOST_OPENING
+    return frozenset(peer for peer, n_bytes in first.items() if n_bytes <= _MOST_OPENING)
 
 
 def opening_bytes(nodes: NodeMap) -> int:

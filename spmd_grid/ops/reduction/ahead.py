@@ -135,7 +135,8 @@ class FoldInPieces:
         senders = {arrival.peer for step in steps for arrival in step.arrivals}
         openers = [peer for peer in sorted(senders) if self._me in opened_by(self._steps(peer)[0])]
         fold, lends = kernels.fold_address(kind, self._dtype), len(self._near) > 1
-        return Pieces(steps, takes, memory.n_bytes, 0, fold, self._prepared(), lends, opened_by=openers)
+        opens = opened_by(steps)
+        return Pieces(steps, takes, memory.n_bytes, 0, fold, self._prepared(), lends, (), opens, openers)
 
     def _steps(self, member: int) -> tuple[list[Step], Memory]:
         """The steps of a member, and its memory."""
