@@ -37,8 +37,8 @@ from spmd_grid.typing import Shape
 __all__ = ["FoldInPieces"]
 
 # Chunks of a lane, and the least bytes of one.  With a core for each rank, smaller ones hide more of what the first and
-# the last one wait for; the least one fills a packet where frames have 9,000 bytes.
-_CHUNKS, _LEAST, _FINE_CHUNKS, _LEAST_FINE = 16, 7 * (69 << 5), 30, 69 << 7
+# the last one wait for.
+_CHUNKS, _FINE_CHUNKS, _LEAST = 16, 30, 7 * (69 << 5)
 
 # Members of a node whose arrays are brought to another one, though one array that crosses would do: they cross while
 # that way is idle, but those of more members would take longer than it is.
@@ -67,10 +67,10 @@ class FoldInPieces:
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
         bounds = [(i, 0, size, start) for i, (size, start) in enumerate(zip(sizes, starts))]
-        cuts = (_FINE_CHUNKS, _LEAST_FINE) if is_fine else (_CHUNKS, _LEAST)
+        most = _FINE_CHUNKS if is_fine else _CHUNKS
         needed = [(part.nodes, part.box.size) for part in parts]
         self._courses = balanced_courses(nodes.node_of, needed, any_order, nodes.lanes)
-        chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, *cuts))
+        chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, most, _LEAST))
         ends = {(chunk.part, chunk.lane): chunk for chunk in chunks if chunk.number}  # the last chunks of long lanes
         self._chunks = [
             chunk._replace(comes_first=ends.get(chunk[:2]) == chunk and self._returns(chunk)) for chunk in chunks

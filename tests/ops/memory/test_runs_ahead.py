@@ -178,8 +178,6 @@ with sg.all_reduce.plan(grid, (30,), float, [0]) as plan:
     check_by_turns(plan, 30, 50, lambda base: n * base + 1000 * sum(range(n)))
 with sg.all_reduce.plan(grid, (3,), float, [0], np.hypot) as plan:  # which Python folds
     assert plan._ahead is None and np.allclose(plan.run(np.ones(3)), n**0.5)
-if PER_NODE == 3:
-    assert sg.all_gather.plan(grid, (400,), float, [0], 0)._ahead is None  # lines have no space for others' arrays
 print("fine")
 """
 
