@@ -95,6 +95,10 @@ def _post(run: int, program: int, state: int, x: int, number: int) -> None:
         source = load(load(program, ahead_at.RECEIVE_ROWS), ahead_at.BUFFER)
     if posts != ahead_at.NO_ARRAY and load(program, ahead_at.PIECES):
         store(line, 2, _offset(run, program, state, x))
+    elif posts == ahead_at.OWN_ARRAY and load(program, ahead_at.POST_FIRST) < load(program, ahead_at.POST_LAST):
+        first, last = load(program, ahead_at.POST_FIRST), load(program, ahead_at.POST_LAST)
+        table, columns = load(program, ahead_at.TABLE), load(program, ahead_at.COLUMNS)
+        copy_at(load(run, at.RUN_COPY), table, columns, first, last, source, line + ahead_at.LINE_ARRAY, 0)
     elif posts != ahead_at.NO_ARRAY:
         move(source + load(program, ahead_at.POST_FROM), line + ahead_at.LINE_ARRAY, load(program, ahead_at.POST_BYTES))
     store(line, 1, load(program, ahead_at.KEY))

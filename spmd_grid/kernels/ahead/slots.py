@@ -41,7 +41,8 @@ PIECES = 26  # address of the program of the pieces in which large arrays travel
 WORKED = 27  # the last run whose copies have been made
 PASSES, PASS_ROWS = 28, 29  # copies of what was received to this member's line, for others of the node, likewise
 POST_FROM = 30  # the first byte of this member's array in its line
-WORDS = 31
+POST_FIRST, POST_LAST = 31, 32  # or rows of the table that pack boxes of it, if there are any
+WORDS = 33
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 
 # A message.

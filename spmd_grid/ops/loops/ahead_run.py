@@ -169,6 +169,8 @@ class AheadRun(CompiledRun):
         words[ahead_at.PASSES], words[ahead_at.PASS_ROWS] = len(passes), self._words(passes)
         words[ahead_at.POSTS], words[ahead_at.POST_BYTES] = work.posts, work.post_bytes
         words[ahead_at.POST_FROM] = work.post_from
+        words[[ahead_at.POST_FIRST, ahead_at.POST_LAST]] = len(copies), len(copies) + len(work.post_rows)
+        copies += work.post_rows
         table = self.keep(kernels.build_table(copies))
         words[ahead_at.TABLE], words[ahead_at.COLUMNS] = kernels.address_of(table), table.shape[1]
         handles = self.keep(np.zeros((len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))

@@ -22,13 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.exchange.transfer.transfer import Transfer
+from spmd_grid.exchange.transfer.transfer import Receive, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.crossing_pieces import Item
 from spmd_grid.ops.movement.pieces import Pieces
+from spmd_grid.ops.movement.posted import posted_by
 from spmd_grid.typing import Shape
 
 __all__ = [
@@ -40,7 +41,6 @@ __all__ = [
     "decode_receives",
     "direct_messages",
     "encode_receives",
-    "fit_lines",
 ]
 
 _ALIGNED = 16  # bytes between arrays in a line
@@ -107,7 +107,7 @@ class AheadWork(NamedTuple):
     """This member's part of a run.
 
     ``posts``: what the others of the node read in this member's line, of ``post_bytes``, from byte ``post_from`` of its
-    array on.  ``carries``: the lines
+    array on, or packed by ``post_rows``.  ``carries``: the lines
     that go to messages.  ``needs``: the lines that this member reads itself.  ``work``: the copies to the
     result.  ``pieces``: in which large arrays travel; messages then only open the run.
     """
@@ -121,6 +121,7 @@ class AheadWork(NamedTuple):
     work: LoopWork
     pieces: Pieces | None = None
     post_from: int = 0
+    post_rows: Sequence[BoxRow] = ()
 
     @staticmethod
     def by_pieces(pieces: Pieces, me: int, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
@@ -229,10 +230,12 @@ def ahead_work(
     sends: list[Outgoing] = []
     receives: list[Incoming] = []
     carries, needs = [], []
-    posted = _posted_bytes(shapes, received, messages, dtype, nodes)
-    posts, post_from, post_bytes, copies = ahead_at.NO_ARRAY, 0, 0, list(work.copies)
-    if posted[me]:
-        posts, post_from, post_bytes = ahead_at.OWN_ARRAY, posted[me].start, len(posted[me])
+    packed: dict[int, list[BoxRow]] = {}
+    carried = [item for message in messages for item in message.items if item.source != message.sender]
+    posted = posted_by(shapes, received, dtype, nodes, carried)
+    posts, post_from, post_bytes, copies = ahead_at.NO_ARRAY, posted[me].first, posted[me].n_bytes, list(work.copies)
+    if post_bytes:
+        posts = ahead_at.OWN_ARRAY
     for message in messages:
         sources = [item.source for item in message.items]
         if message.sender == me:
@@ -247,59 +250,31 @@ def ahead_work(
         source = receive.peer
         if source in near:
             if source != me:
-                needs.append(Need(source, source, starts_at=posted[source].start))
+                needs.append(Need(source, source, starts_at=posted[source].first))
+                starts = posted[source].starts
+                if starts is not None and receive.source_box.size:
+                    packed.setdefault(source, [])
+                    packed[source] += _from_packed(receive, starts[receive.source_box], transfer, dtype)
             continue
         item = Item(source, receive.source_box)
         message = next(each for each in messages if me in each.readers and item in each.items)
         if message.receiver != me:
             needs.append(Need(message.receiver, source, message.passed_to))
-        assert transfer.target_shape is not None  # it receives
-        whole, start = Box.from_shape(item.box.shape), message.start(item) * size
-        copies[source] = copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
-    carried = [Need(source, source, starts_at=posted[source].start) for source in carries]
+        copies[source] = _from_packed(receive, message.start(item) * size, transfer, dtype)
+    for source, rows in packed.items():
+        copies[source] = rows
+    shape = shapes[me]
+    post_rows = () if shape is None else posted[me].rows(shape, dtype)
+    lines = [Need(source, source, starts_at=posted[source].first) for source in carries]
     work = work._replace(copies=copies)
-    return AheadWork(sends, receives, posts, post_bytes, carried, needs, work, post_from=post_from)
+    return AheadWork(sends, receives, posts, post_bytes, lines, needs, work, None, post_from, post_rows)
 
 
-def fit_lines(
-    shapes: Sequence[Shape | None], received: Sequence[Sequence[Item]], dtype: np.dtype, nodes: NodeMap
-) -> bool:
-    """Whether what members need of arrays is small: for each of them, and for others of its node.  Local.
-
-    Then each may be sent by itself, and the others of the node read it in a line.
-    """
-    needed = [item.box.size * dtype.itemsize for items in received for item in items]
-    posted = map(len, _posted_bytes(shapes, received, (), dtype, nodes))
-    return max([*needed, *posted], default=0) <= ahead_at.LINE_POST_BYTES
-
-
-def _posted_bytes(
-    shapes: Sequence[Shape | None],
-    received: Sequence[Sequence[Item]],
-    messages: Sequence[AheadMessage],
-    dtype: np.dtype,
-    nodes: NodeMap,
-) -> list[range]:
-    """The bytes of each member's array that others of its node read or send, those between them included.  Local."""
-    boxes: list[list[Box]] = [[] for _ in shapes]
-    for member, items in enumerate(received):
-        for item in items:
-            if item.source != member and nodes.node_of[item.source] == nodes.node_of[member]:
-                boxes[item.source].append(item.box)
-    for message in messages:
-        for item in message.items:
-            if item.source != message.sender:
-                boxes[item.source].append(item.box)
-    found = []
-    for shape, needed in zip(shapes, boxes, strict=True):
-        filled = [box for box in needed if not box.is_empty]
-        ends = range(0)
-        if shape is not None and filled:
-            first = min(int(np.ravel_multi_index(box.starts, shape)) for box in filled)
-            last = max(int(np.ravel_multi_index([stop - 1 for stop in box.stops], shape)) for box in filled)
-            ends = range(first * dtype.itemsize, (last + 1) * dtype.itemsize)
-        found.append(ends)
-    return found
+def _from_packed(receive: Receive, start: int, transfer: Transfer, dtype: np.dtype) -> list[BoxRow]:
+    """The rows that copy a box that lies packed, from byte ``start`` on, to the result."""
+    assert transfer.target_shape is not None  # it receives
+    whole = Box.from_shape(receive.source_box.shape)
+    return copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
 
 
 def _bytes(shape: Shape | None, dtype: np.dtype) -> int:

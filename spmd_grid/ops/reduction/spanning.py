@@ -26,10 +26,10 @@ from spmd_grid.ops.movement.ahead import (
     decode_receives,
     direct_messages,
     encode_receives,
-    fit_lines,
 )
 from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
 from spmd_grid.ops.movement.member_arrays import fresh
+from spmd_grid.ops.movement.posted import fit_lines
 from spmd_grid.ops.reduction.ahead import FoldInPieces
 from spmd_grid.ops.reduction.crossing_costs import gathering_cost
 from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, FoldedBox

@@ -62,7 +62,7 @@ for root in range(n):
         parts = np.split(wide, n, dim)
         with sg.gather.plan(grid, (2, m), "f8", [0], dim, [root]) as plan:
             check(plan, lambda k: parts[me] + k, lambda k: wide + k if me == root else None, float)
-    for rows in (5, 1500):
+    for rows in (5, 100, 400, 1500):  # of 400 the columns of others are packed in the line
         cells = np.arange(7.0 * rows).reshape(rows, 7)  # uneven blocks of columns
         block = slice(*[min(7, -(-7 // n) * each) for each in (me, me + 1)])
         with sg.scatter.plan(grid, *((rows, 7), float) if me == root else (None, None), [0], 1, [root]) as plan:
@@ -80,6 +80,13 @@ blocks = [[np.full((5, 300), 10.0 * i + j) for j in range(n)] for i in range(n)]
 with sg.all_to_all.plan(grid, (5 * n, 300), float, [0], 0, 1) as plan:
     sent, received = np.concatenate(blocks[me], 0), np.concatenate([each[me] for each in blocks], 1)
     check(plan, lambda k: sent + k, lambda k: received + k, float)
+for shape, dim in (((60, 6 * n), 1), ((110, 6 * n + 1), 1), ((6 * n + 1, 40), 0)):  # small parts, also of columns
+    extent = -(-shape[dim] // n)
+    block = (slice(None),) * dim + (slice(extent * me, extent * (me + 1)),)
+    whole = [np.arange(float(np.prod(shape))).reshape(shape) + 1e4 * i for i in range(n)]
+    received = np.concatenate([each[block] for each in whole], 1 - dim)
+    with sg.all_to_all.plan(grid, shape, float, [0], dim, 1 - dim) as plan:
+        check(plan, lambda k: whole[me] + k, lambda k: received + k, float)
 rows = np.cumsum([0, 40, 0, 300, 41])[: n + 1]
 for dim in (0, 1):
     wide = np.arange(90.0 * rows[-1]).reshape(-1, 90) if dim == 0 else np.arange(50.0 * rows[-1]).reshape(50, -1)
