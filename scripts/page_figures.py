@@ -151,6 +151,7 @@ _NETWORK = Figures(
         "few": between.times(partial(between.few, both_ways=True)),
         "times one way": between.times(partial(between.few, both_ways=False)),
         "one crossing": between.one_crossing,
+        "middle": between.ratios(between.middle),
         "many by hand twice": between.ratios(partial(between.many, sends_twice=True)),
         "many moved": between.ratios(partial(between.many_once, kind=between.OPERATION)),
         "many reduced": between.ratios(partial(between.many_once, kind=between.OPERATION, reduces=True)),

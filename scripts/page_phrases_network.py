@@ -15,7 +15,7 @@ from spmd_grid.bench.network.cases import HALO, OPERATION, RESHARDING
 
 # Operations in which every rank gets cells of ranks on the other host, so that none can go on before they have come.
 _BOTH_WAYS = "all_gather", "all_to_all", "reduce_scatter", "all_reduce"
-_FEW_BYTES, _CARRIED_BYTES = 1 << 10, 1 << 13
+_FEW_BYTES, _CARRIED_BYTES, _MANY_BYTES = 1 << 10, 1 << 13, 1 << 19
 
 
 def _of_kinds(rows: Sequence[network_report.NetworkRow], *kinds: str) -> list[network_report.NetworkRow]:
@@ -28,12 +28,18 @@ def few(rows: Sequence[network_report.NetworkRow], both_ways: bool) -> list[netw
     return [row for row in cases if row.case.case.what.startswith(_BOTH_WAYS) == both_ways]
 
 
+def middle(rows: Sequence[network_report.NetworkRow]) -> list[network_report.NetworkRow]:
+    """The operations on arrays between those of few and of many bytes."""
+    return [row for row in _of_kinds(rows, OPERATION) if _FEW_BYTES < row.case.case.n_bytes < _MANY_BYTES]
+
+
 def many(rows: Sequence[network_report.NetworkRow], sends_twice: bool) -> list[network_report.NetworkRow]:
     """The rows of many bytes that cross, of which code by hand sends some more than once, or none.
 
     Reductions, which may add in any order by hand, count as the latter.
     """
-    large = [row for row in _of_kinds(rows, OPERATION, RESHARDING) if row.fewest > 1 << 18]
+    crossing = [row for row in _of_kinds(rows, OPERATION, RESHARDING) if row.fewest]
+    large = [row for row in crossing if row.case.case.n_bytes >= _MANY_BYTES]
     twice = [
         row
         for row in large

@@ -16,7 +16,7 @@ __all__ = ["HALO", "OPERATION", "RESHARDING", "NetworkCase", "all_cases", "fewes
 
 OPERATION, RESHARDING, HALO = "operation", "resharding", "halo"
 _DOUBLE = 8  # bytes
-_SIZES = 1 << 10, 1 << 19, 1 << 23
+_SIZES = 1 << 10, 1 << 14, 1 << 17, 1 << 19, 1 << 23
 
 # Each side splits rows and columns along these axes of a grid of two axes, of which the first goes from node to node.
 _RESHARDINGS: dict[str, tuple[list[list[int]], list[list[int]]]] = {

@@ -19,6 +19,7 @@ from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.flat_bytes import copy_views
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.ahead.slots import LINE_POST_BYTES
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.ops.calls.collective import CollectiveCall
@@ -28,6 +29,7 @@ from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.ahead import AheadMessage, AheadWork, ahead_messages, ahead_work, direct_messages
 from spmd_grid.ops.movement.crossing_pieces import Item, pieces_of_movement
+from spmd_grid.ops.movement.posted import fit_lines
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.exchanges.as_movement import facts_of, receives_of, transfer_of
@@ -134,12 +136,12 @@ class _Movement:
         """This member's part of a run; None where runs have to meet, alike on all members.  Local."""
         shapes = [fact.shape for fact in self.facts]
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
-        if self._is_short:
-            messages = self._messages(shapes, items, nodes)
-            if messages is None:
-                return None
+        messages = self._messages(shapes, items, nodes) if self._is_short else self._small_parts(shapes, items, nodes)
+        if messages is not None:
             work = LoopWork(self._copies())
             return ahead_work(self._transfer, shapes, items, messages, work, self.dtype, nodes)
+        if self._is_short:
+            return None
         pieces, read_bytes = pieces_of_movement(self._transfer, shapes, items, self.dtype, nodes)
         return AheadWork.by_pieces(pieces, self._comm.rank, read_bytes)
 
@@ -157,6 +159,17 @@ class _Movement:
         if sum(message.cells for message in joined) > self.crossings(nodes):
             return None
         return direct if direct is not None and len(direct) < len(joined) else joined
+
+    def _small_parts(
+        self, shapes: Sequence[Shape | None], items: Sequence[Sequence[Item]], nodes: NodeMap
+    ) -> list[AheadMessage] | None:
+        """The messages between nodes if all parts of larger arrays are small; None: they go in pieces."""
+        if not fit_lines(shapes, items, self.dtype, nodes):
+            return None
+        direct = direct_messages(shapes, items, nodes, self.dtype) or []
+        cells = [message.cells for message in direct]
+        is_small = max(cells, default=0) * self.dtype.itemsize <= LINE_POST_BYTES
+        return direct if direct and is_small and sum(cells) <= self.crossings(nodes) else None
 
     def _copies(self) -> list[list[BoxRow]]:
         """The rows that copy from whole arrays to the result, by member."""
