@@ -13,7 +13,7 @@ NODES, DTYPE = NodeMap.from_firsts([0, 0, 0, 3]), np.dtype(float)
 
 
 def posted(shape, *boxes, carried=()):
-    """What member 0 posts of an array if members 1, 2 and 3 need one box each."""
+    """The part of an array that member 0 posts if members 1, 2 and 3 need one box each."""
     received = [[], *([Item(0, box)] for box in boxes)]
     shapes = [shape, None, None, None]
     return posted_by(shapes, received, DTYPE, NODES, [Item(0, box) for box in carried])[0]
