@@ -42,13 +42,16 @@ given = ((4 * n, 5000), float) if root else (None, None)
 broadcast = sg.broadcast.plan(grid, *given, [0], [0])
 scatter = sg.scatter.plan(grid, *given, [0], 0, [0])
 cells = np.arange(20_000.0 * n).reshape(4 * n, 5000)
+naps = []
 for k in range(30):
     assert (broadcast.run(cells + k if root else None) == cells + k).all()
     assert (scatter.run(cells + k if root else None) == cells[4 * me : 4 * me + 4] + k).all()
+    naps.append([int(each[slots.NAP + 1]) for each in programs])
 assert len(programs) == 2
 for each in programs:  # of pieces that come; the first node sends them
     assert bool(each[slots.STEPS]) == (me >= 2)
-    assert 100_000 <= each[slots.NAP + 1] <= 300_000 if me >= 2 else each[slots.NAP + 1] == 0, each[slots.NAP + 1]
+longest = np.max(naps, axis=0)  # of a run that found other work on the processor it is 0
+assert ((100_000 <= longest) & (longest <= 300_000) if me >= 2 else longest == 0).all(), naps
 MPI.COMM_WORLD.Barrier()
 found = None
 try:
