@@ -16,12 +16,12 @@ from spmd_grid.exchange.agreement.quicker_way import QuickerWay
 from spmd_grid.exchange.agreement.relay import RelayProgram
 from spmd_grid.exchange.transfer.fetch import FetchProgram
 from spmd_grid.exchange.transfer.flat_bytes import view_of
-from spmd_grid.exchange.transfer.transfer import run_of
+from spmd_grid.exchange.transfer.transfer import Transfer, run_of
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.typing import Shape
 
-__all__ = ["Fold", "LoopWork", "copies_of", "fold_of", "is_short"]
+__all__ = ["Fold", "LoopWork", "copies_of", "copies_of_transfer", "fold_of", "is_short"]
 
 
 class Fold(NamedTuple):
@@ -102,6 +102,18 @@ def copies_of(
         kernels.address_of(taken) - kernels.address_of(target) + target_offset,
     )
     return [] if row is None else [row]
+
+
+def copies_of_transfer(
+    transfer: Transfer, shapes: Sequence[Shape | None], dtype: np.dtype
+) -> list[list[kernels.BoxRow]]:
+    """The rows that copy what a member receives of whole arrays of ``shapes`` to its result, by the sources."""
+    copies: list[list[kernels.BoxRow]] = [[] for _ in shapes]
+    for receive in transfer.receives:
+        shape, target_shape = shapes[receive.peer], transfer.target_shape
+        assert shape is not None and target_shape is not None  # it is sent, and received
+        copies[receive.peer] += copies_of(shape, receive.source_box, target_shape, receive.box, dtype)
+    return copies
 
 
 def fold_of(kind: str, dtype: np.dtype, shape: Shape, block: Box, size: int) -> LoopWork | None:

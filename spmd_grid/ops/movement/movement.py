@@ -21,11 +21,10 @@ from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
+from spmd_grid.ops.loops.work import LoopWork, copies_of, copies_of_transfer, is_short
 from spmd_grid.ops.movement.ahead import (
     AheadWork,
     ahead_messages,
@@ -139,13 +138,9 @@ class Movement:
 
     def _all_copies(self) -> LoopWork:
         """Copies from all members' arrays."""
-        facts = self.facts
         if self.shape is None:
             return LoopWork()
-        copies: list[list[BoxRow]] = [[] for _ in range(self.comm.size)]
-        for receive in self.transfer.receives:
-            shape, _ = facts[receive.peer].array()
-            copies[receive.peer] += copies_of(shape, receive.source_box, self.shape, receive.box, self.dtype)
+        copies = copies_of_transfer(self.transfer, [fact.shape for fact in self.facts], self.dtype)
         if self.fill is None:
             return LoopWork(copies)
         whole = Box.from_shape(self.shape)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels import BoxRow
-from spmd_grid.kernels.ahead.slots import IN_MEMORY
+from spmd_grid.kernels.ahead.slots import IN_MEMORY, LINE_POST_BYTES
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "opened_by", "opening_bytes"]
@@ -158,7 +158,7 @@ def opened_by(steps: Iterable[Step]) -> frozenset[int]:
 
 def opening_bytes(nodes: NodeMap) -> int:
     """The bytes of the largest message that opens any run of a group, which one of another plan may be."""
-    return max(_MOST_OPENING, at.LINE_ARRAY_BYTES * max(map(len, nodes.nodes)))
+    return max(_MOST_OPENING, LINE_POST_BYTES, at.LINE_ARRAY_BYTES * max(map(len, nodes.nodes)))
 
 
 class Memory:

@@ -102,7 +102,10 @@ class FoldInPieces:
         return FoldCourse((Visit(here.node, here.members + there.members),), (there.node,))
 
     def _tasks(self, member: int) -> tuple[list[FoldTask[Position]], Mapping[Chunk, int], Memory]:
-        """The tasks of a member in order, where results lie in its memory, and this."""
+        """The tasks of a member in order, where results lie in its memory, and this.
+
+        Of members of other nodes the order is that of their tasks, but positions are not theirs.
+        """
         node, memory = self._nodes.node_of[member], Memory()
         if self._reads:
             memory.take(self.array_bytes)

@@ -16,10 +16,9 @@ from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.kernels import BoxRow
 from spmd_grid.links.sizes import FEW_MEMBERS
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.ops.loops.work import Fold, LoopWork, copies_of, is_short
+from spmd_grid.ops.loops.work import Fold, LoopWork, copies_of_transfer, is_short
 from spmd_grid.ops.movement.ahead import (
     AheadWork,
     ahead_work,
@@ -131,7 +130,7 @@ class SpanningReduction(Reduction):
         if fit_lines(shapes, received, self.dtype, nodes):
             messages = direct_messages(shapes, received, nodes, self.dtype)
             if messages is not None:
-                work = work._replace(copies=self._copies(transfer))
+                work = work._replace(copies=copies_of_transfer(transfer, shapes, self.dtype))
                 return ahead_work(transfer, shapes, received, messages, work, self.dtype, nodes)
         if not in_pieces:
             return None
@@ -144,15 +143,6 @@ class SpanningReduction(Reduction):
         if self._blocks is None:
             return collect_whole(self.comm, self._n, self._root)
         return collect_parts(self.comm, self.source_shape, self._blocks)
-
-    def _copies(self, transfer: Transfer) -> list[list[BoxRow]]:
-        """The rows that copy what is folded to the rows of a stack, by member."""
-        copies: list[list[BoxRow]] = [[] for _ in range(self.comm.size)]
-        if transfer.source_shape is not None and transfer.target_shape is not None:
-            for each in transfer.receives:
-                boxes = transfer.source_shape, each.source_box, transfer.target_shape, each.box
-                copies[each.peer] = copies_of(*boxes, self.dtype)
-        return copies
 
     @property
     def shape(self) -> Shape | None:

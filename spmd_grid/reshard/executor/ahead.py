@@ -18,7 +18,6 @@ from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.flat_bytes import copy_views
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import LINE_POST_BYTES
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import gate_of
@@ -26,7 +25,7 @@ from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan_ahead import PlanAhead, ahead_run_of
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
-from spmd_grid.ops.loops.work import LoopWork, copies_of
+from spmd_grid.ops.loops.work import LoopWork, copies_of_transfer
 from spmd_grid.ops.movement.ahead import AheadMessage, AheadWork, ahead_messages, ahead_work, direct_messages
 from spmd_grid.ops.movement.crossing_pieces import Item, pieces_of_movement
 from spmd_grid.ops.movement.posted import fit_lines
@@ -138,7 +137,7 @@ class _Movement:
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
         messages = self._messages(shapes, items, nodes) if self._is_short else self._small_parts(shapes, items, nodes)
         if messages is not None:
-            work = LoopWork(self._copies())
+            work = LoopWork(copies_of_transfer(self._transfer, shapes, self.dtype))
             return ahead_work(self._transfer, shapes, items, messages, work, self.dtype, nodes)
         if self._is_short:
             return None
@@ -170,15 +169,6 @@ class _Movement:
         cells = [message.cells for message in direct]
         is_small = max(cells, default=0) * self.dtype.itemsize <= LINE_POST_BYTES
         return direct if direct and is_small and sum(cells) <= self.crossings(nodes) else None
-
-    def _copies(self) -> list[list[BoxRow]]:
-        """The rows that copy from whole arrays to the result, by member."""
-        copies: list[list[BoxRow]] = [[] for _ in self.facts]
-        for receive in self._transfer.receives:
-            shape, dtype = self.facts[receive.peer].array()
-            assert self.shape is not None  # it receives
-            copies[receive.peer] += copies_of(shape, receive.source_box, self.shape, receive.box, dtype)
-        return copies
 
     def new_target(self) -> np.ndarray:
         """An array for the result.  Local."""

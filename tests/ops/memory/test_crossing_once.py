@@ -120,11 +120,9 @@ def bounds_of_plans(node_of):
     Arrays are gathered where they are folded, once for each node; or the last of sixteen chunks of an all_reduce of two
     nodes is: it is folded on the first one, to which the arrays of the other one's two members come.
     """
-    n, nodes = len(node_of), len(set(node_of))
-    rows = 8 * n + 1
-    extents = [max(0, min((i + 1) * -(-rows // n), rows) - i * -(-rows // n)) / rows for i in range(n)]
-    gathered = sum(extents[j] for i in range(n) for j in range(n) if node_of[i] != node_of[j])
-    return {"reduce_scatter": [gathered], "all_reduce": [2 + 1 / 16] if (n, nodes) == (4, 2) else []}
+    gathered = lower_bounds(node_of)["all_to_all"]  # each member gets as much of each array as there
+    is_two_by_two = (len(node_of), len(set(node_of))) == (4, 2)
+    return {"reduce_scatter": [gathered], "all_reduce": [2 + 1 / 16] if is_two_by_two else []}
 
 
 @pytest.mark.parametrize(
