@@ -29,6 +29,7 @@ from spmd_grid.ops.movement.pieces import (
     opened_by,
     opening_bytes,
 )
+from spmd_grid.ops.reduction.chunk_sizes import equal_shares, shares_of_return
 from spmd_grid.ops.reduction.crossing_costs import folding_cost
 from spmd_grid.ops.reduction.crossing_folding import FoldedBox
 from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
@@ -48,7 +49,7 @@ _FEW_BROUGHT = 2
 class FoldInPieces:
     """The fold of ``parts`` of arrays of ``shape`` and ``dtype``, which together are all of them, on member ``me``.
 
-    ``is_fine``: whether it is cut into small chunks.
+    ``is_fine``: whether lanes are cut into small chunks.
     """
 
     def __init__(
@@ -62,19 +63,16 @@ class FoldInPieces:
         is_fine: bool = False,
     ):
         self._me, self._nodes, self._shape, self._dtype, self._parts = me, nodes, shape, dtype, parts
-        self._node = nodes.node_of[me]
+        self._node, self._is_fine = nodes.node_of[me], is_fine
         self._near = nodes.nodes[self._node]
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
         bounds = [(i, 0, size, start) for i, (size, start) in enumerate(zip(sizes, starts))]
-        most = _FINE_CHUNKS if is_fine else _CHUNKS
         needed = [(part.nodes, part.box.size) for part in parts]
         self._courses = balanced_courses(nodes.node_of, needed, any_order, nodes.lanes)
-        chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, most, _LEAST))
-        ends = {(chunk.part, chunk.lane): chunk for chunk in chunks if chunk.number}  # the last chunks of long lanes
-        self._chunks = [
-            chunk._replace(comes_first=ends.get(chunk[:2]) == chunk and self._returns(chunk)) for chunk in chunks
-        ]
+        chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, self._shares))
+        ends = {chunk[:2]: chunk for chunk in chunks if chunk.number and self._returns(chunk.part, chunk.lane)}
+        self._chunks = [chunk._replace(comes_first=ends.get(chunk[:2]) == chunk) for chunk in chunks]
         runs = [run_of(shape, [part.box]) for part in parts]
         self._is_prepared = None in runs  # then each part is copied to where it is one run
         self._starts = starts if self._is_prepared else [run[0] for run in runs if run is not None]
@@ -82,10 +80,15 @@ class FoldInPieces:
         self._reads = len(self._near) > 1 or self._is_prepared
         self._least_buffer = opening_bytes(nodes)
 
-    def _returns(self, chunk: Chunk) -> bool:
-        """Whether a chunk goes from one node to another one, of few members, and its result comes back for both."""
-        visits, spread = self._courses[chunk.part][chunk.lane]
-        if len(visits) != 2 or spread != (visits[0].node,) or visits[1].node not in self._parts[chunk.part].nodes:
+    def _shares(self, part: int, lane: int, n_bytes: int) -> list[int]:
+        """The shares of the chunks of a lane."""
+        shares = None if self._is_fine or not self._returns(part, lane) else shares_of_return(n_bytes)
+        return shares or equal_shares(n_bytes, _FINE_CHUNKS if self._is_fine else _CHUNKS, _LEAST)
+
+    def _returns(self, part: int, lane: int) -> bool:
+        """Whether a lane goes from one node to another one, of few members, and its results come back for both."""
+        visits, spread = self._courses[part][lane]
+        if len(visits) != 2 or spread != (visits[0].node,) or visits[1].node not in self._parts[part].nodes:
             return False
         return len(visits[1].members) <= _FEW_BROUGHT
 

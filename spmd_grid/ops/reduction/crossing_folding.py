@@ -20,6 +20,7 @@ from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box, run_boxes
 from spmd_grid.links.sizes import CHUNKS
 from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.reduction.chunk_sizes import equal_shares
 from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, Parts
 from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
 from spmd_grid.ops.reduction.folding import Folding, flat_target
@@ -87,7 +88,8 @@ class CrossingFolding:
             at += stop - start
 
     def _chunks(self, piece: int) -> Iterator[Chunk]:
-        return chunks_of(self._bounds(piece), self._stage.nodes.lanes, self._dtype.itemsize, CHUNKS)
+        lanes, itemsize = self._stage.nodes.lanes, self._dtype.itemsize
+        return chunks_of(self._bounds(piece), lanes, itemsize, lambda part, lane, n: equal_shares(n, CHUNKS))
 
     def _put(self, x: np.ndarray, piece: int) -> None:
         """Copy this member's cells of a piece to its stage."""

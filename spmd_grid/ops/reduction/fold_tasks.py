@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Generic, NamedTuple, TypeVar
 
 from spmd_grid.exchange.nodes.fold_course import FoldCourse
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.links.sizes import LEAST_CHUNK, MOST_CHUNK
 
 __all__ = ["Chunk", "FoldTask", "Positions", "chunks_of", "tasks_of"]
 
@@ -65,22 +65,19 @@ class FoldTask(Generic[Cells]):
 
 
 def chunks_of(
-    bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize: int, chunks: int, least: int = LEAST_CHUNK
+    bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize: int, shares: Callable[[int, int, int], list[int]]
 ) -> Iterator[Chunk]:
-    """The chunks of parts, up to ``chunks`` of each lane unless they are large; of ``least`` bytes.
+    """The chunks of parts.
 
-    ``bounds``: each part, its first cell and its end, and how many cells lie before it.
+    ``bounds``: each part, its first cell and its end, and how many cells lie before it.  ``shares(part, lane, n)``: of
+    the chunks of a lane of at most ``n`` bytes.
     """
     for part, start, stop, at in bounds:
         n = stop - start
-        lane_bytes = -(-n // lanes) * itemsize
-        most = min(max(lane_bytes // chunks, least), MOST_CHUNK)
-        count = -(-lane_bytes // most)
         for lane in range(lanes):
             first, last = n * lane // lanes, n * (lane + 1) // lanes
-            for number in range(count):
-                low = first + (last - first) * number // count
-                high = first + (last - first) * (number + 1) // count
+            ends = list(accumulate(shares(part, lane, -(-n // lanes) * itemsize), initial=0))
+            for number, (low, high) in enumerate(pairwise(first + (last - first) * end // ends[-1] for end in ends)):
                 if low < high:
                     yield Chunk(part, lane, number, start + low, start + high, at + low)
 
