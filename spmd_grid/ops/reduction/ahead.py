@@ -38,8 +38,10 @@ from spmd_grid.typing import Shape
 __all__ = ["FoldInPieces"]
 
 # Chunks of a lane, and the least bytes of one.  With a core for each rank, smaller ones hide more of what the first and
-# the last one wait for.
-_CHUNKS, _FINE_CHUNKS, _LEAST = 16, 30, 7 * (69 << 5)
+# the last one wait for.  They are a quarter of a packet longer than one, where frames have 9,000 bytes: a system hands
+# out a packet that is not full without waiting for the next one.
+_CHUNKS, _LEAST = 16, 7 * (69 << 5)
+_FINE_CHUNKS, _LEAST_FINE = 30, 5 * (69 << 5)
 
 # Members of a node whose arrays are brought to another one, though one array that crosses would do: they cross while
 # that way is idle, but those of more members would take longer than it is.
@@ -82,8 +84,10 @@ class FoldInPieces:
 
     def _shares(self, part: int, lane: int, n_bytes: int) -> list[int]:
         """The shares of the chunks of a lane."""
-        shares = None if self._is_fine or not self._returns(part, lane) else shares_of_return(n_bytes)
-        return shares or equal_shares(n_bytes, _FINE_CHUNKS if self._is_fine else _CHUNKS, _LEAST)
+        if self._is_fine:
+            return equal_shares(n_bytes, _FINE_CHUNKS, _LEAST_FINE)
+        shares = shares_of_return(n_bytes) if self._returns(part, lane) else None
+        return shares or equal_shares(n_bytes, _CHUNKS, _LEAST)
 
     def _returns(self, part: int, lane: int) -> bool:
         """Whether a lane goes from one node to another one, of few members, and its results come back for both."""

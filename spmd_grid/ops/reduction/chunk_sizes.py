@@ -1,4 +1,4 @@
-"""How a lane of a reduction between nodes is cut into chunks: the share of each of them, in any unit.
+"""The chunks into which a lane of a reduction between nodes is cut: the share of each of them, in any unit.
 
 While a chunk is folded others travel, so small ones hide more of what the first and the last one wait for.  But each
 message costs time of the processor: where ranks share cores, few and larger ones are faster.
@@ -17,7 +17,7 @@ _MOST_BETWEEN = 32  # chunks, unless they are of MOST_CHUNK bytes
 
 
 def equal_shares(lane_bytes: int, chunks: int, least: int = LEAST_CHUNK) -> list[int]:
-    """Up to ``chunks`` equal ones, unless they are large; of ``least`` bytes.
+    """Up to ``chunks`` equal shares, unless they are large; of ``least`` bytes.
 
     >>> equal_shares(1 << 16, 8), len(equal_shares(1 << 24, 8))
     ([1, 1, 1, 1], 64)
@@ -27,7 +27,7 @@ def equal_shares(lane_bytes: int, chunks: int, least: int = LEAST_CHUNK) -> list
 
 
 def shares_of_return(lane_bytes: int) -> list[int] | None:
-    """Those of a lane whose results come back to where its fold began; None if it is short.
+    """The shares of a lane whose results come back to where its fold began; None if it is short.
 
     >>> [share >> 10 for share in shares_of_return(1 << 17)]
     [12, 23, 23, 23, 23, 22]

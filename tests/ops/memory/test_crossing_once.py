@@ -114,15 +114,17 @@ def lower_bounds(node_of):
     return bounds
 
 
-def bounds_of_plans(node_of):
+def bounds_of_plans(node_of, n_bytes):
     """The arrays that cross in plans which take fewer crossings one after the other, though more bytes, by operation.
 
-    Arrays are gathered where they are folded, once for each node; or the last of sixteen chunks of an all_reduce of two
-    nodes is: it is folded on the first one, to which the arrays of the other one's two members come.
+    Arrays are gathered where they are folded, once for each node.  Or the last chunks of an all_reduce of two nodes
+    are, on the first one, to which the arrays of the other one's two members come: 22 KiB of each half of ``n_bytes``,
+    or a thirtieth with a core for each rank.
     """
     gathered = lower_bounds(node_of)["all_to_all"]  # each member gets as much of each array as there
     is_two_by_two = (len(node_of), len(set(node_of))) == (4, 2)
-    return {"reduce_scatter": [gathered], "all_reduce": [2 + 1 / 16] if is_two_by_two else []}
+    last_chunks = [(22 << 10) / (n_bytes / 2), 1 / 30] if is_two_by_two else []
+    return {"reduce_scatter": [gathered], "all_reduce": [2 + share for share in last_chunks]}
 
 
 @pytest.mark.parametrize(
@@ -140,12 +142,13 @@ def test_bytes_between_nodes(tmp_path, n, per_node, order, arena):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     environment = {"SPMD_GRID_RANKS_PER_NODE": str(per_node)} | ({"SPMD_GRID_ARENA": arena} if arena else {})
-    job = run_job("mpiexec", n, program, json.dumps([order, 2500 if arena else 300]), environment=environment)
+    width = 2500 if arena else 300
+    job = run_job("mpiexec", n, program, json.dumps([order, width]), environment=environment)
     assert (job.code, job.err) == (0, ""), job
     found, ahead = json.loads(job.out)
     node_of = [process // per_node for process in order]
     assert len(found) == 35 and ahead > 5, (found, ahead)
-    planned = bounds_of_plans(node_of)
+    planned = bounds_of_plans(node_of, 8 * (8 * n + 1) * width)
     for operation, bound in lower_bounds(node_of).items():
         for memory in ("arena", "heap", "plan"):
             crossed = found.get(f"{operation}, {memory}", bound)
