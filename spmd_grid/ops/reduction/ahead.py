@@ -29,19 +29,13 @@ from spmd_grid.ops.movement.pieces import (
     opened_by,
     opening_bytes,
 )
-from spmd_grid.ops.reduction.chunk_sizes import equal_shares, shares_of_return
+from spmd_grid.ops.reduction.chunk_sizes import shares_on_own_cores, shares_on_shared_cores
 from spmd_grid.ops.reduction.crossing_costs import folding_cost
 from spmd_grid.ops.reduction.crossing_folding import FoldedBox
 from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
 from spmd_grid.typing import Shape
 
 __all__ = ["FoldInPieces"]
-
-# Chunks of a lane, and the least bytes of one.  With a core for each rank, smaller ones hide more of what the first and
-# the last one wait for.  They are a quarter of a packet longer than one, where frames have 9,000 bytes: a system hands
-# out a packet that is not full without waiting for the next one.
-_CHUNKS, _LEAST = 16, 7 * (69 << 5)
-_FINE_CHUNKS, _LEAST_FINE = 30, 5 * (69 << 5)
 
 # Members of a node whose arrays are brought to another one, though one array that crosses would do: they cross while
 # that way is idle, but those of more members would take longer than it is.
@@ -51,7 +45,7 @@ _FEW_BROUGHT = 2
 class FoldInPieces:
     """The fold of ``parts`` of arrays of ``shape`` and ``dtype``, which together are all of them, on member ``me``.
 
-    ``is_fine``: whether lanes are cut into small chunks.
+    ``has_cores``: whether each rank has a core of its own.
     """
 
     def __init__(
@@ -62,10 +56,10 @@ class FoldInPieces:
         dtype: np.dtype,
         parts: Sequence[FoldedBox],
         any_order: bool,
-        is_fine: bool = False,
+        has_cores: bool = False,
     ):
         self._me, self._nodes, self._shape, self._dtype, self._parts = me, nodes, shape, dtype, parts
-        self._node, self._is_fine = nodes.node_of[me], is_fine
+        self._node, self._has_cores = nodes.node_of[me], has_cores
         self._near = nodes.nodes[self._node]
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
@@ -84,10 +78,9 @@ class FoldInPieces:
 
     def _shares(self, part: int, lane: int, n_bytes: int) -> list[int]:
         """The shares of the chunks of a lane."""
-        if self._is_fine:
-            return equal_shares(n_bytes, _FINE_CHUNKS, _LEAST_FINE)
-        shares = shares_of_return(n_bytes) if self._returns(part, lane) else None
-        return shares or equal_shares(n_bytes, _CHUNKS, _LEAST)
+        if self._has_cores:
+            return shares_on_own_cores(n_bytes)
+        return shares_on_shared_cores(n_bytes, self._returns(part, lane))
 
     def _returns(self, part: int, lane: int) -> bool:
         """Whether a lane goes from one node to another one, of few members, and its results come back for both."""

@@ -1,19 +1,28 @@
 """The chunks into which a lane of a reduction between nodes is cut: the share of each of them, in any unit.
 
 While a chunk is folded others travel, so small ones hide more of what the first and the last one wait for.  But each
-message costs time of the processor: where ranks share cores, few and larger ones are faster.
+message costs time of a core.
 """
 
 from __future__ import annotations
 
+from math import isqrt
+
 from spmd_grid.links.sizes import LEAST_CHUNK, MOST_CHUNK
 
-__all__ = ["equal_shares", "shares_of_return"]
+__all__ = ["equal_shares", "shares_on_own_cores", "shares_on_shared_cores"]
 
-# Bytes of chunks of lanes whose results come back: the first one, so that results soon begin to; the last one, whose
-# arrays cross before that; and those between.
-_FIRST, _BETWEEN, _LAST = 12 << 10, 24 << 10, 22 << 10
-_MOST_BETWEEN = 32  # chunks, unless they are of MOST_CHUNK bytes
+# Where ranks share cores, all chunks together take some time for each of them, and the last one takes that of its
+# way: the sum is least if their size is as the square root of the lane's.  Bytes of a lane that would be one chunk of
+# its own size, and the least bytes of a chunk.
+_ALONE, _LEAST = 5 << 10, 10 << 10
+# Bytes of two chunks of a lane whose results come back: the first one, so that results soon begin to, and at least the
+# last one, whose arrays cross before that.
+_FIRST, _LAST = 12 << 10, 22 << 10
+
+# With a core for each rank: chunks of a lane, and the least bytes of one.  It is a quarter of a packet longer than one,
+# where frames have 9,000 bytes: a system hands out a packet that is not full without waiting for the next one.
+_CHUNKS, _PACKET = 30, 5 * (69 << 5)
 
 
 def equal_shares(lane_bytes: int, chunks: int, least: int = LEAST_CHUNK) -> list[int]:
@@ -26,15 +35,22 @@ def equal_shares(lane_bytes: int, chunks: int, least: int = LEAST_CHUNK) -> list
     return [1] * -(-lane_bytes // most)
 
 
-def shares_of_return(lane_bytes: int) -> list[int] | None:
-    """The shares of a lane whose results come back to where its fold began; None if it is short.
+def shares_on_own_cores(lane_bytes: int) -> list[int]:
+    """The shares of a lane where each rank has a core."""
+    return equal_shares(lane_bytes, _CHUNKS, _PACKET)
 
-    >>> [share >> 10 for share in shares_of_return(1 << 17)]
+
+def shares_on_shared_cores(lane_bytes: int, returns: bool) -> list[int]:
+    """The shares of a lane where ranks share cores; ``returns``: results come back to where its fold began.
+
+    >>> len(shares_on_shared_cores(1 << 17, returns=False))
+    6
+    >>> [share >> 10 for share in shares_on_shared_cores(1 << 17, returns=True)]
     [12, 23, 23, 23, 23, 22]
     """
+    most = min(max(isqrt(lane_bytes * _ALONE), _LEAST), MOST_CHUNK)
     between = lane_bytes - _FIRST - _LAST
-    if between < _LAST:
-        return None
-    most = min(max(between // _MOST_BETWEEN, _BETWEEN), MOST_CHUNK)
+    if not returns or between < _LAST:
+        return [1] * -(-lane_bytes // most)
     count = -(-between // most)
     return [_FIRST, *[between // count] * count, max(_LAST, most // 2)]
