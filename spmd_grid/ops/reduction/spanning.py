@@ -29,9 +29,9 @@ from spmd_grid.ops.movement.ahead import (
 from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.movement.posted import fit_lines
-from spmd_grid.ops.reduction.ahead import FoldInPieces
-from spmd_grid.ops.reduction.crossing_costs import gathering_cost
-from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, FoldedBox
+from spmd_grid.ops.reduction.crossing.ahead import FoldInPieces
+from spmd_grid.ops.reduction.crossing.costs import gathering_cost
+from spmd_grid.ops.reduction.crossing.folding import CrossingFolding, FoldedBox
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.ops.reduction.transfers import collect_parts, collect_whole
 from spmd_grid.reduction_kind import ReductionKind

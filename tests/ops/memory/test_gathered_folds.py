@@ -5,8 +5,8 @@ import pytest
 from spmd_grid.exchange.nodes.fold_course import balanced_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.grid.box import Box
-from spmd_grid.ops.reduction.crossing_costs import folding_cost, gathering_cost
-from spmd_grid.ops.reduction.crossing_folding import FoldedBox
+from spmd_grid.ops.reduction.crossing.costs import folding_cost, gathering_cost
+from spmd_grid.ops.reduction.crossing.folding import FoldedBox
 
 TWO = NodeMap.from_firsts([0, 0, 2, 2])
 THREE = NodeMap.from_firsts([0, 0, 2, 2, 4, 4])

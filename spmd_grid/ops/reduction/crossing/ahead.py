@@ -1,6 +1,6 @@
 """Reductions over several nodes without a meeting: the fold of each chunk, as compiled code needs it.
 
-The members of a node carry lanes as in plain calls (``crossing_folding.py``), do the same tasks in the same order, and
+The members of a node carry lanes as in plain calls (``folding.py``), do the same tasks in the same order, and
 so get the same bits.
 """
 
@@ -29,10 +29,10 @@ from spmd_grid.ops.movement.pieces import (
     opened_by,
     opening_bytes,
 )
-from spmd_grid.ops.reduction.chunk_sizes import shares_on_own_cores, shares_on_shared_cores
-from spmd_grid.ops.reduction.crossing_costs import folding_cost
-from spmd_grid.ops.reduction.crossing_folding import FoldedBox
-from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
+from spmd_grid.ops.reduction.crossing.chunk_sizes import shares_on_own_cores, shares_on_shared_cores
+from spmd_grid.ops.reduction.crossing.costs import folding_cost
+from spmd_grid.ops.reduction.crossing.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
+from spmd_grid.ops.reduction.crossing.folding import FoldedBox
 from spmd_grid.typing import Shape
 
 __all__ = ["FoldInPieces"]
@@ -187,7 +187,7 @@ class FoldInPieces:
 
     @property
     def cost(self) -> int:
-        """The cost of the fold: see ``crossing_costs.py``."""
+        """The cost of the fold: see ``costs.py``."""
         return folding_cost(self._parts, self._courses, self._nodes, self._dtype.itemsize)
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
-from spmd_grid.ops.reduction.fold_tasks import FoldTask
+from spmd_grid.ops.reduction.crossing.fold_tasks import FoldTask
 from spmd_grid.ops.reduction.folding import Folding
 from spmd_grid.transport.communicator import Communicator, tag_of
 

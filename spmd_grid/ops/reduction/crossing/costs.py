@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from spmd_grid.exchange.nodes.fold_course import FoldCourse
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.ops.reduction.crossing_folding import FoldedBox
+from spmd_grid.ops.reduction.crossing.folding import FoldedBox
 
 __all__ = ["folding_cost", "gathering_cost"]
 

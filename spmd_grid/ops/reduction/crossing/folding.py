@@ -20,9 +20,9 @@ from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box, run_boxes
 from spmd_grid.links.sizes import CHUNKS
 from spmd_grid.ops.calls.bounded_cache import keep
-from spmd_grid.ops.reduction.chunk_sizes import equal_shares
-from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, Parts
-from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
+from spmd_grid.ops.reduction.crossing.chunk_sizes import equal_shares
+from spmd_grid.ops.reduction.crossing.fold_schedule import FoldSchedule, Parts
+from spmd_grid.ops.reduction.crossing.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
 from spmd_grid.ops.reduction.folding import Folding, flat_target
 from spmd_grid.typing import Shape
 
