@@ -12,9 +12,9 @@ from spmd_grid.links.sizes import LEAST_CHUNK, MOST_CHUNK
 
 __all__ = ["equal_shares", "shares_on_own_cores", "shares_on_shared_cores"]
 
-# Where ranks share cores, all chunks together take some time for each of them, and the last one takes that of its
-# way: the sum is least if their size is as the square root of the lane's.  Bytes of a lane that would be one chunk of
-# its own size, and the least bytes of a chunk.
+# Where ranks share cores, each chunk takes some time of a core, and the end waits for the way of the last one.  The sum
+# of both is least if the size of chunks grows as the square root of the lane's.  Bytes of the lane that would be one
+# chunk by this rule, and the least bytes of a chunk.
 _ALONE, _LEAST = 5 << 10, 10 << 10
 # Bytes of two chunks of a lane whose results come back: the first one, so that results soon begin to, and at least the
 # last one, whose arrays cross before that.
