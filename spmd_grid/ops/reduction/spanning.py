@@ -104,7 +104,7 @@ class SpanningReduction(Reduction):
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
             return None
         facts, parts = (self.comm.rank, nodes, self.source_shape, self.dtype), self._parts(nodes)
-        folds = FoldInPieces(*facts, parts, self._any_order, has_cores=goes_direct(self.comm))
+        folds = FoldInPieces(*facts, parts, self._any_order, has_cores=self.comm.times_well)
         if self.comm.size <= FEW_MEMBERS and folds.cost > gathering_cost(parts, nodes, self.dtype.itemsize):
             return self._gathered_work(nodes, swap)
         pieces = folds.pieces(kind, self.has_result)
