@@ -21,15 +21,10 @@ of them / `cable`, or the busiest process's part / `network_bandwidth` if that i
 the latency each: one, but 2 for all_reduce and reduce, and ceil(log2 H) for a broadcast; in groups of more than 8
 members, where MPI's collectives carry the rest, ceil(log2 p) for all_gather, gather and scatter.
 
-Between up to 8 nodes with several members, arrays are folded in the order of the group, from node to node, and what
-comes out goes back the same way, in chunks that overlap.  There the bytes are
-
-    reduce_scatter    n (1 + 1 / H)     n              the arrays come, and the blocks of a node's members go back to
-                                                       it; on two nodes n and n / 2, or of two members 3 n / 4
-    all_reduce        2 n               2 n            the arrays come, and the whole result goes back; n on two nodes
-    reduce            n                 n
-
-and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
+Between up to 8 nodes with several members, these combine their arrays in chunks, of which one is combined while others
+cross.  On two nodes each needs one round: the sums of both cross at once, and an all_reduce combines them on both.  On
+more nodes the sums of a reduce are passed on from node to node, n bytes each way, in H - 1 rounds and one to root, with
+a chunk for each of the rounds between; that of an all_reduce may cross to all, n (H - 1) bytes each way, in one round.
 
 In an operation between nodes of more than a few bytes Python's code takes `python_seconds`.  Wherever a process waits
 for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.  Python makes each chunk
@@ -47,7 +42,7 @@ many members, of Thakur, Rabenseifner and Gropp, "Optimization of collective com
 
 from __future__ import annotations
 
-from math import ceil, inf
+from math import inf
 
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
@@ -148,16 +143,14 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     if crowd.nodes > 1:
         into, out_of = _crossing(name, n_bytes, crowd)
         seconds += python_seconds(links)
-        folds = (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) if _is_folded(name, crowd) else 0
+        folds = _is_folded(name, crowd)
         rounds, messages = _rounds(name, crowd)
         waits = _waits(name, n_bytes, max(into, out_of), crowd)
-        if name == "reduce_scatter" and folds:
-            messages = max(messages, ceil(max(into, out_of) / _chunk_bytes(name, n_bytes, crowd)))
-        if name in ("all_gather", "broadcast"):
+        if folds or name in ("all_gather", "broadcast"):
             messages = max(messages, waits)
         seconds += rounds * links.network_latency + messages * links.message_seconds
         seconds += waits * (links.wake_seconds + (links.call_seconds / 2 if folds or waits > 1 else 0.0))
-        chunks = folds * _chunk_bytes(name, n_bytes, crowd) / 2
+        chunks = (rounds - 1) * _chunk_bytes(name, n_bytes, crowd) if folds and name == "reduce" else 0
         of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
         seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
     return seconds
@@ -196,12 +189,8 @@ def _crossing(name: str, n: int, crowd: Crowd) -> tuple[float, float]:
         return (n * crowd.members * far, 0) if name == "gather" else (0, n * crowd.members * far)
     if name == "broadcast":
         return (0, n) if crowd.nodes == 2 else (n, n)
-    if _is_folded(name, crowd):
-        if name == "reduce_scatter":
-            on_two = (0.75 * n, 0.75 * n) if crowd.on_node == 2 else (n, 0.5 * n)
-            return on_two if crowd.nodes == 2 else (n * (1 + 1 / crowd.nodes), n)
-        both = n if crowd.nodes == 2 or name == "reduce" else 2 * n
-        return both, both
+    if _is_folded(name, crowd) and name == "reduce":
+        return (n, 0) if crowd.nodes == 2 else (n, n)
     each = {
         "all_gather": n * crowd.members * far,
         "all_to_all": n * crowd.on_node * far,
@@ -212,14 +201,18 @@ def _crossing(name: str, n: int, crowd: Crowd) -> tuple[float, float]:
 
 
 def _is_folded(name: str, crowd: Crowd) -> bool:
-    """Whether arrays are folded from node to node."""
+    """Whether the members of a node fold their arrays before these cross."""
     return name in ("all_reduce", "reduce", "reduce_scatter") and crowd.on_node > 1 and crowd.nodes <= sizes.FEW_NODES
 
 
 def _chunk_bytes(name: str, n: int, crowd: Crowd) -> float:
-    """The bytes of the chunks of all lanes of a node, which travel together: of each member's part if it gets one."""
-    part = n / crowd.members if name == "reduce_scatter" else n
-    return min(part, crowd.on_node * min(max(part / crowd.on_node / sizes.CHUNKS, sizes.LEAST_CHUNK), sizes.MOST_CHUNK))
+    """The bytes of the largest chunks of all lanes of a node, which travel together."""
+    return crowd.on_node * max(_chunks(name, n, crowd))
+
+
+def _chunks(name: str, n: int, crowd: Crowd) -> list[int]:
+    """The bytes of the chunks of a lane: of the part of each member, if it gets one."""
+    return sizes.chunks_of_lane(max(1, n // (crowd.members if name == "reduce_scatter" else crowd.on_node)))
 
 
 def _carriers(name: str, crowd: Crowd) -> int:
@@ -231,9 +224,9 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
     """Rounds of messages between nodes that follow one another, and the messages of a process."""
     others = crowd.nodes - 1
     if _is_folded(name, crowd):
-        if name == "reduce_scatter":  # a part for each member, and those of the node's own come back
-            return 2 * others, crowd.members + crowd.on_node
-        return 2 * others, 2 * others
+        if crowd.nodes == 2 or name == "reduce_scatter":
+            return 1, others
+        return (others + 1, others + 1) if name == "reduce" else (2, 2 * others)
     if name in ("all_reduce", "reduce"):
         return 2, 2 * others
     if name == "broadcast":
@@ -248,8 +241,7 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
 def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
     """The number of waits for other nodes: for chunks of a fold, for rounds of a crossing, or for all messages."""
     if _is_folded(name, crowd):
-        chunks = ceil(n / _chunk_bytes(name, n, crowd))
-        return chunks + (0 if name == "reduce_scatter" else 1)
+        return len(_chunks(name, n, crowd)) * (crowd.nodes - 1)
     if name in ("all_gather", "broadcast") and crowd.on_node > 1 and crowd.nodes <= sizes.FEW_NODES:
         return max(1, min(sizes.CROSSING_ROUNDS, int(crossing / crowd.on_node) // sizes.CROSSING_ROUND_BYTES))
     return 1
@@ -283,12 +275,12 @@ def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
 
 
 def _lane_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
-    """Seconds of copies and sums of a node in a fold from node to node.
+    """Seconds of copies and sums of a node in a fold over nodes.
 
     Arrays are read once, and results written once; all else passes from cache to cache, one chunk after another.
     """
     k, touched = crowd.on_node, 2 * _chunk_bytes(name, n, crowd)
-    in_memory, from_others, own = (n / 2, n / 2, 2 * n / k) if name == "reduce_scatter" else (n, (2 - 1 / k) * n, n)
+    in_memory, from_others, own = (n, n / 2, n / k) if name == "reduce_scatter" else (n, (2 - 1 / k) * n, n)
     in_caches = near_seconds(links, from_others, crowd.processes, touched) + copy_seconds(links, own, touched)
     return copy_seconds(links, in_memory, inf) + in_caches
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = [
-    "CHUNKS",
     "CROSSING_ROUNDS",
     "CROSSING_ROUND_BYTES",
     "FEW_MEMBERS",
     "FEW_NODES",
     "FEW_SHARING",
-    "LEAST_CHUNK",
     "MOST_CARRIED",
-    "MOST_CHUNK",
     "MOST_RELAYED_BLOCKS",
     "MOST_RELAYED_BOX",
     "MOST_RELAYED_WHOLE",
     "RELAY_RING_BYTES",
     "RELAY_SLOT_BYTES",
+    "chunks_of_lane",
     "most_folded_whole",
     "most_in_lines",
 ]
@@ -65,9 +63,25 @@ FEW_NODES, FEW_SHARING = 8, 256
 # A crossing is cut into up to eight rounds of at least this size, so that copies overlap with messages.
 CROSSING_ROUND_BYTES, CROSSING_ROUNDS = 1 << 18, 8
 
-# The lane of a fold is cut into chunks, which are as small as pays: a message of the least size takes as long to begin
-# as to send.  Python begins each of eight.
-LEAST_CHUNK, MOST_CHUNK, CHUNKS = 1 << 14, 1 << 18, 8
+# The lane of a fold is cut into chunks: while one crosses, others are folded.  A small first one may open a run, for
+# which others need a message of their own.  Two members share a core where these sizes were measured, and each message
+# takes some 50 microseconds of it.
+_ONE_CHUNK, _TWO_CHUNKS, _FIRST_CHUNK = 1 << 13, 3 << 13, 3 << 12
+_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 16, 1 << 18, 16
+
+
+def chunks_of_lane(lane_bytes: int) -> list[int]:
+    """The bytes of the chunks into which a lane of a fold between nodes is cut.  Plans only.
+
+    >>> [[n >> 10 for n in chunks_of_lane(lane << 10)] for lane in (8, 16, 64, 128)]
+    [[8], [8, 8], [12, 52], [12, 58, 58]]
+    """
+    if lane_bytes <= _TWO_CHUNKS:
+        half = lane_bytes // 2
+        return [lane_bytes] if lane_bytes <= _ONE_CHUNK else [half, lane_bytes - half]
+    rest, most = lane_bytes - _FIRST_CHUNK, min(max(lane_bytes // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
+    count = -(-rest // most)
+    return [_FIRST_CHUNK, *[rest * (i + 1) // count - rest * i // count for i in range(count)]]
 
 
 def most_in_lines(members: int) -> int:

@@ -1,14 +1,11 @@
-"""Maps of nodes, and the courses of folds over them, against all courses there are."""
+"""Maps of nodes, and the courses of folds over them."""
 
 from collections import Counter
-from itertools import product
 
 import pytest
 
-from spmd_grid.exchange.nodes.fold_course import balanced_courses, fold_courses
+from spmd_grid.exchange.nodes.fold_course import balanced_courses, busiest, fold_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
-
-PLACES = [(0, 0, 1, 1), (0, 1, 0, 1), (0, 0, 0, 1), (0, 0, 1, 1, 2, 2), (0, 1, 2, 0, 1), (0, 1, 1, 0), (0, 1, 2)]
 
 
 @pytest.mark.parametrize("firsts", [(0, 0, 0, 3), (0, 0, 2, 2, 2), (0, 1, 0, 1), (0,) * 5 + (5,) * 7, tuple(range(9))])
@@ -23,47 +20,63 @@ def test_carriers_share_the_lanes(firsts):
     assert nodes.is_shared == (len(nodes.nodes) > 1 and len(nodes.nodes) < len(firsts))
 
 
-def fewest_crossings(node_of, needed, order):
-    """The crossings of the best of all courses: the fold may be on any node as it takes in each member's array."""
-    nodes = sorted(set(node_of))
-    found = []
-    for places in product(nodes, repeat=len(order)):
-        moves = sum(a != b for a, b in zip(places, places[1:]))
-        brought = sum(place != node_of[member] for place, member in zip(places, order, strict=True))
-        found.append(moves + brought + len(set(needed) - {places[-1]}))
-    return min(found)
+def folded(course, needed):
+    """What each node has in the end, if node i begins with the name of i: sums in the order in which they are made."""
+    nodes, ends = range(course.nodes), {}
+    if course.passes:
+        total = "0"
+        for node in nodes[1:]:
+            total = f"({total} + {node})"
+        ends[nodes[-1]] = total
+    for node in () if course.passes else course.at:
+        total = "0"
+        for other in sorted((node, *course.senders(node)))[1:]:
+            total = f"({total} + {other})"
+        ends[node] = total
+    return ends | dict.fromkeys(course.spread, ends[course.at[-1]])
 
 
-@pytest.mark.parametrize("node_of", PLACES)
-def test_courses_keep_the_order_and_cross_least(node_of):
-    nodes = sorted(set(node_of))
-    for needed in [tuple(nodes), *[(node,) for node in nodes]]:
-        for course in fold_courses(node_of, needed, False):
-            assert [member for visit in course.visits for member in visit.members] == list(range(len(node_of)))
-            assert course.crossings(node_of) == fewest_crossings(node_of, needed, range(len(node_of)))
-            assert {course.visits[-1].node, *course.spread} >= set(needed)
-        for exact in fold_courses(node_of, needed, True):
-            assert sorted(member for visit in exact.visits for member in visit.members) == list(range(len(node_of)))
-            assert exact.crossings(node_of) == len(nodes) - 1 + len(needed) - 1
-            assert {exact.visits[-1].node, *exact.spread} >= set(needed)
+@pytest.mark.parametrize("nodes", [2, 3, 4])
+def test_all_courses_give_the_same_sum_where_it_is_needed(nodes):
+    right = "0"
+    for node in range(1, nodes):
+        right = f"({right} + {node})"
+    for needed in [tuple(range(nodes)), *[(node,) for node in range(nodes)]]:
+        for lanes in fold_courses(nodes, needed, 2):
+            for course in lanes:
+                ends = folded(course, needed)
+                assert set(needed) <= set(ends) and set(ends.values()) == {right}
+                sent = [(node, other) for node in range(nodes) for other in course.receivers(node)]
+                passed = [(node, node + 1) for node in range(1, nodes - 1)] if course.passes else []
+                assert sorted([*sent, *passed]) == sorted(course.ways[: len(course.ways) - len(course.spread)])
 
 
-def fullest(courses, parts, node_of):
+def fullest(courses, parts):
     loads = Counter()
-    for lanes, (_, size) in zip(courses, parts, strict=True):
+    for lanes, (_, size, n) in zip(courses, parts, strict=True):
         for course in lanes:
-            for way, n in course.ways(node_of).items():
-                loads[way] += n * size
-    return max(loads.values())
+            for way in course.ways:
+                loads[way] += size // n
+    return busiest(loads)
 
 
-def test_lanes_share_the_ways_between_nodes():
-    two_by_two = (0, 0, 1, 1)
-    scattered = [((0,), 1), ((0,), 1), ((1,), 1), ((1,), 1)]
-    courses = balanced_courses(two_by_two, scattered, False, 2)
-    assert fullest(courses, scattered, two_by_two) == 6  # and 8 if all that goes back had come as a sum
-    for needed in ((0,), (1,), (0, 1)):
-        parts = [(needed, 3)]
-        assert fullest(balanced_courses(two_by_two, parts, False, 2), parts, two_by_two) == 6
-    [lanes] = balanced_courses(two_by_two, [((0, 1), 1)], True, 2)
-    assert {course.visits[-1].node for course in lanes} == {0, 1}
+@pytest.mark.parametrize(
+    ("nodes", "parts", "most"),
+    [
+        (2, [((0, 1), 60, 2)], 60),  # the sum of each crosses
+        (2, [((0,), 60, 2)], 60),
+        (2, [((0,), 30, 1), ((1,), 30, 1)], 30),  # the two halves cross at once
+        (3, [((0, 1, 2), 60, 3)], 80),  # two thirds into each node, and again
+        (3, [((0,), 60, 3)], 60),  # passed on
+        (3, [((0,), 20, 1), ((1,), 20, 1), ((2,), 20, 1)], 40),
+        (4, [((0, 1, 2, 3), 60, 4)], 90),
+    ],
+)
+def test_all_nodes_carry_alike(nodes, parts, most):
+    assert fullest(balanced_courses(nodes, parts, 0), parts) == most
+
+
+def test_small_sums_take_the_fewest_crossings():
+    for needed in [(0, 1, 2), (1,)]:
+        [lanes] = balanced_courses(3, [(needed, 60, 2)], 1000)
+        assert {course.depth for course in lanes} == {1}

@@ -70,6 +70,7 @@ def _make(comm: Communicator) -> Meeting:
         meeting = _crossing_meeting(comm, nodes, members, block, addresses) or MixedMeeting(
             comm, members, block, addresses
         )
+        meeting.nodes = nodes
         least = min(n_bytes for *_, n_bytes in swapped)
         if nodes.is_shared and least and memory is not None:
             bases = {i: arena.base_of(comm.processes[i]) for i in members}

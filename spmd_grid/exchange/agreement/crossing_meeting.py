@@ -102,6 +102,8 @@ class CrossingMeeting(LineMeeting):
     `carried_memory` (``memories``); ``memory``: this member's.  ``own``: whether `each_carries`.
     """
 
+    nodes: NodeMap
+
     def __init__(
         self,
         near: NodeMeeting,

@@ -11,6 +11,7 @@ import numpy as np
 
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 
@@ -22,6 +23,7 @@ class Meeting:
 
     posted_bytes = 0  # the size of the largest arrays that members post beside their frames, in memory that they share
     is_far = is_late = streams = False  # what members have found out about their distance: see `Distance`
+    nodes: NodeMap | None = None  # of groups that span nodes
     stage: Stage | None = (
         None  # where members of one node pass on what has crossed from others, in groups that span nodes
     )

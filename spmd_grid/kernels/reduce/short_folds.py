@@ -38,6 +38,22 @@ def make(operation: str, element: str) -> Compiled:
     @by_address("int64(int64, int64, int64)", f"{operation}_{element}")
     def short_fold(rows: int, n: int, out: int) -> int:
         o, count = carray(pointer(out, element), n), load(rows, 0)
+        steps = load(rows, count + 1)
+        if steps:
+            for i in range(n):
+                total = part = carray(pointer(load(rows, load(rows, count + 2)), element), n)[i]
+                is_first, is_new = True, False
+                for step in range(count + 3, count + 2 + steps):
+                    row = load(rows, step)
+                    if row:
+                        value = carray(pointer(load(rows, row), element), n)[i]
+                        part = value if is_new else combine(combines, part, value)
+                        is_new = False
+                    else:
+                        total = part if is_first else combine(combines, total, part)
+                        is_first, is_new = False, True
+                o[i] = end(part if is_first else combine(combines, total, part), count)
+            return 0
         for i in range(n):
             total = carray(pointer(load(rows, 1), element), n)[i]
             for row in range(2, count + 1):

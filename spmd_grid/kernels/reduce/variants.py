@@ -63,9 +63,11 @@ def fold_address(kind: str, dtype: np.dtype) -> int:
 def short_fold(kind: str, dtype: np.dtype) -> int:
     """The address of a compiled fold of a few short rows; 0 where there is none for these.
 
-    Local.  ``int64 fold(rows, n, out)``: ``rows`` is the address of words: the number of rows, then their addresses;
-    ``out``, of ``n`` elements, may be one of the rows.  The bits are those of `fold`; an average is divided as numpy
-    divides, and there is none of complex numbers.
+    Local.  ``int64 fold(rows, n, out)``: ``rows`` is the address of words: the number of rows, their addresses, and the
+    number of words that follow.  These list groups of rows, which are folded first, by the numbers of their rows, from
+    1 on, with a 0 between two groups; without any, rows are folded one after the other.  ``out``, of ``n`` elements,
+    may be one of the rows.  The bits are those of `fold`; an average is divided as numpy divides, and there is none of
+    complex numbers.
     """
     if not supports(dtype, kind) or (kind == "average" and dtype.kind != "f"):
         return 0

@@ -122,8 +122,9 @@ class CompiledRun:
     def _fill(self, work: LoopWork, headers: bytes, x: np.ndarray | None, out: np.ndarray | None) -> None:
         """Writes the state: see ``RUN_*`` in kernels/protocol/slots.py."""
         state, size = self.state, self.call.comm.size
-        folded = self.keep(np.zeros(1 + size, np.int64))
-        rows = folded[1:] if work.scratch is None else self.keep(np.zeros(size, np.int64))
+        groups = [] if work.fold is None else work.fold.groups
+        folded = self.keep(np.array([size, *[0] * size, len(groups), *groups], np.int64))
+        rows = folded[1 : 1 + size] if work.scratch is None else self.keep(np.zeros(size, np.int64))
         state[at.RUN_COURSE] = kernels.loop_run_address
         state[at.RUN_MEETING] = 0 if size == 1 else self._meeting.address
         state[at.RUN_THREAD] = np.uint64(self.gate.owner).astype(np.int64)
@@ -160,12 +161,11 @@ class CompiledRun:
         state[at.RUN_COLUMNS], state[at.RUN_SOURCES] = table.shape[1], len(work.copies)
         state[at.RUN_FIRST] = kernels.address_of(self.keep(np.array(work.firsts, np.int64)))
         if work.fold is not None:
-            folded[0] = size
-            state[at.RUN_FOLD], state[at.RUN_COUNT] = work.fold
+            state[at.RUN_FOLD], state[at.RUN_COUNT] = work.fold.address, work.fold.n
             state[at.RUN_FOLDED] = kernels.address_of(folded)
         if work.scratch is not None:
             state[at.RUN_SCRATCH] = kernels.address_of(self.keep(work.scratch))
-            folded[1:] = [kernels.address_of(row) for row in work.scratch]
+            folded[1 : 1 + len(work.scratch)] = [kernels.address_of(row) for row in work.scratch]
         self._describe(state[at.RUN_X :], x, False)
         has_result = work.fold is not None or follows or len(work.copies) > 0
         self._describe(state[at.RUN_OUT :], out if has_result else None, True)

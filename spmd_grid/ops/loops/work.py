@@ -25,10 +25,19 @@ __all__ = ["Fold", "LoopWork", "copies_of", "copies_of_transfer", "fold_of", "is
 
 
 class Fold(NamedTuple):
-    """A fold of ``n`` elements of each member, by the compiled function at ``address``."""
+    """A fold of ``n`` elements of each member, by the compiled function at ``address``.
+
+    ``nodes``: the members of each node, whose arrays are folded first; none where all are folded one after the other.
+    """
 
     address: int
     n: int
+    nodes: Sequence[Sequence[int]] = ()
+
+    @property
+    def groups(self) -> list[int]:
+        """The words that list ``nodes``: see `kernels.short_fold`."""
+        return [word for node in self.nodes for word in (0, *(member + 1 for member in node))][1:]
 
 
 class LoopWork(NamedTuple):
@@ -116,12 +125,17 @@ def copies_of_transfer(
     return copies
 
 
-def fold_of(kind: str, dtype: np.dtype, shape: Shape, block: Box, size: int) -> LoopWork | None:
-    """The fold of ``block`` of the arrays of ``size`` members, of ``shape``; None where no compiled one does it."""
+def fold_of(
+    kind: str, dtype: np.dtype, shape: Shape, block: Box, size: int, nodes: Sequence[Sequence[int]]
+) -> LoopWork | None:
+    """The fold of ``block`` of the arrays of ``size`` members, of ``shape``; None where no compiled one does it.
+
+    ``nodes``: see `Fold`.
+    """
     address = kernels.short_fold(kind, dtype)
     if not address:
         return None
-    fold, run = Fold(address, block.size), run_of(shape, [block])
+    fold, run = Fold(address, block.size, nodes), run_of(shape, [block])
     if run is not None:
         return LoopWork(fold=fold, shift=run[0] * dtype.itemsize)
     scratch = np.empty((size, *block.shape), dtype)

@@ -16,29 +16,48 @@ __all__ = ["Folding", "flat_target", "quiet_context"]
 
 
 class Folding:
-    """Folds ``size`` arrays of one shape and dtype, in order, by the reduction ``kind`` for the operation ``op``."""
+    """Folds ``size`` arrays of one shape and dtype by the reduction ``kind`` for the operation ``op``.
 
-    def __init__(self, kind: ReductionKind, size: int, op: str):
-        self._kind, self._size, self._op = kind, size, op
+    ``nodes``: the members of each node, whose arrays are folded first, in order, and what comes out in the order of the
+    nodes; none where all are folded one after the other.
+    """
+
+    def __init__(self, kind: ReductionKind, size: int, op: str, nodes: Sequence[Sequence[int]] = ()):
+        self._kind, self._size, self._op, self._nodes = kind, size, op, nodes
         self._name = "sum" if kind.is_average else kind.name
         self._quiet = quiet_context()
 
     def addresses(self, addresses: np.ndarray, part: np.ndarray) -> None:
         """Fold contiguous arrays, given by their addresses, into ``part``, which has their size."""
-        kernels.fold_addresses(self._name, addresses, part.size, part)
+        sums = []  # of nodes, alive as long as they are read
+        for node in self._nodes:
+            sums.append(np.empty(part.size, part.dtype))
+            self.partly(addresses[list(node)], sums[-1])
+        self.partly(np.array([kernels.address_of(each) for each in sums], np.int64) if sums else addresses, part)
         self.divide(part)
 
     def partly(self, addresses: np.ndarray, part: np.ndarray) -> None:
-        """Fold the first of all arrays, as `addresses` does; the others are still to be folded into ``part``."""
+        """Fold some of the arrays, or of what has been folded, one after the other, as `addresses` does."""
         kernels.fold_addresses(self._name, addresses, part.size, part)
 
     def stack(self, stack: np.ndarray, flat: np.ndarray) -> None:
         """Fold the rows of a stack into ``flat``."""
+        if self._nodes:
+            self.addresses(np.array([kernels.address_of(row) for row in stack], np.int64), flat)
+            return
         kernels.fold(self._name, stack, flat)
         self.divide(flat)
 
     def arrays(self, arrays: Sequence[np.ndarray] | np.ndarray, target: np.ndarray) -> None:
         """Fold arrays of any strides by numpy, which is the fastest for small ones."""
+        if self._nodes:
+            whole, arrays = arrays, [np.empty_like(target) for _ in self._nodes]
+            for node, total in zip(self._nodes, arrays, strict=True):
+                self._one_by_one([whole[member] for member in node], total)
+        self._one_by_one(arrays, target)
+        self.divide(target)
+
+    def _one_by_one(self, arrays: Sequence[np.ndarray] | np.ndarray, target: np.ndarray) -> None:
         combine = self._kind.combine
         if len(arrays) == 1:
             target[...] = arrays[0]
@@ -46,7 +65,6 @@ class Folding:
             self._quiet.run(combine, arrays[0], arrays[1], out=target)
         for array in arrays[2:]:
             self._quiet.run(combine, target, array, out=target)
-        self.divide(target)
 
     def by_callable(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Fold by the user's function, which must keep shape and dtype; raises ReductionError."""

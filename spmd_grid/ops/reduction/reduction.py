@@ -78,7 +78,9 @@ class Reduction:
         self.cut = Box.from_shape(shape) if blocks is None else blocks[comm.rank]
         self._arrays = MemberArrays(call, facts, self._mixes)
         self._is_cut = self.cut.shape != shape
-        self._folding = Folding(kind, comm.size, self.op)
+        map_of_nodes = call.meeting.nodes
+        self._nodes = map_of_nodes.nodes if map_of_nodes is not None and map_of_nodes.is_shared else ()
+        self._folding = Folding(kind, comm.size, self.op, self._nodes)
         self._in_place = comm.size <= FEW_MEMBERS
         self._n = int(np.prod(shape, dtype=np.int64))
         self._root = root
@@ -170,7 +172,7 @@ class Reduction:
             return None
         if not self.has_result:
             return LoopWork()
-        return fold_of(self.kind.name, self.dtype, self.source_shape, self.cut, self.comm.size)
+        return fold_of(self.kind.name, self.dtype, self.source_shape, self.cut, self.comm.size, self._nodes)
 
     @property
     def staging_bytes(self) -> int:

@@ -16,7 +16,6 @@ from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.links.sizes import FEW_MEMBERS
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import Fold, LoopWork, copies_of_transfer, is_short
 from spmd_grid.ops.movement.ahead import (
@@ -26,12 +25,11 @@ from spmd_grid.ops.movement.ahead import (
     direct_messages,
     encode_receives,
 )
-from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.movement.posted import fit_lines
 from spmd_grid.ops.reduction.crossing.ahead import FoldInPieces
-from spmd_grid.ops.reduction.crossing.costs import gathering_cost
-from spmd_grid.ops.reduction.crossing.folding import CrossingFolding, FoldedBox
+from spmd_grid.ops.reduction.crossing.chunks import FoldedBox
+from spmd_grid.ops.reduction.crossing.folding import CrossingFolding
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.ops.reduction.transfers import collect_parts, collect_whole
 from spmd_grid.reduction_kind import ReductionKind
@@ -60,7 +58,6 @@ class SpanningReduction(Reduction):
     ):
         super().__init__(call, facts, kind, root, blocks)
         self._sent: dict[int, int] | None = None  # in runs without a meeting, in pieces
-        self._gathers = False  # in these
         self._crossing = self._crossing_folding() if self._arrays.way is MIXED and kind.elementwise else None
 
     def _crossing_folding(self) -> CrossingFolding | None:
@@ -69,7 +66,7 @@ class SpanningReduction(Reduction):
         if stage is None or not self.call.lets_read:
             return None
         parts, folding = self._parts(stage.nodes), self._folding
-        return CrossingFolding(stage, self.source_shape, self.dtype, folding, parts, self._any_order)
+        return CrossingFolding(stage, self.source_shape, self.dtype, folding, parts)
 
     @property
     def _stage(self) -> Stage | None:
@@ -77,18 +74,15 @@ class SpanningReduction(Reduction):
         stage: Stage | None = self.call.meeting.stage
         return stage if stage is not None and stage.is_worthwhile(self._n * self.dtype.itemsize) else None
 
-    @property
-    def _any_order(self) -> bool:
-        return self.dtype.kind in "biu"  # others round, or have two zeros
-
     def _parts(self, nodes: NodeMap) -> list[FoldedBox]:
         """The boxes that are folded, and who gets them."""
         node_of, whole = nodes.node_of, Box.from_shape(self.source_shape)
-        if self._blocks is not None:
-            return [FoldedBox(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
+        if self._blocks is not None:  # who gets a block folds it
+            blocks = [(i, box) for i, box in enumerate(self._blocks) if not box.is_empty]
+            return [FoldedBox(box, (node_of[i],), (i,), nodes.lanes_of(i)) for i, box in blocks]
         if self._root is not None:
-            return [FoldedBox(whole, (node_of[self._root],), (self._root,))]
-        return [FoldedBox(whole, tuple(range(len(nodes.nodes))), range(self.comm.size))]
+            return [FoldedBox(whole, (node_of[self._root],), (self._root,), range(nodes.lanes))]
+        return [FoldedBox(whole, tuple(range(len(nodes.nodes))), range(self.comm.size), range(nodes.lanes))]
 
     def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
         """This member's part of a run without a meeting; None where there is none, alike on all members.
@@ -98,45 +92,34 @@ class SpanningReduction(Reduction):
         kind, n_bytes = self.kind.name, self._n * self.dtype.itemsize
         if is_short(self.facts, self.call.meeting):
             in_parts = 0 if self._blocks is None else n_bytes
-            return self._gathered_work(nodes, swap, in_pieces=False) if goes_direct(self.comm, in_parts) else None
+            return self._gathered_work(nodes, swap) if goes_direct(self.comm, in_parts) else None
         if self._arrays.come_with_frames or self._stage is None or n_bytes > _MOST_AHEAD:
             return None
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
             return None
-        facts, parts = (self.comm.rank, nodes, self.source_shape, self.dtype), self._parts(nodes)
-        folds = FoldInPieces(*facts, parts, self._any_order, has_cores=self.comm.times_well)
-        if self.comm.size <= FEW_MEMBERS and folds.cost > gathering_cost(parts, nodes, self.dtype.itemsize):
-            return self._gathered_work(nodes, swap)
+        folds = FoldInPieces(self.comm.rank, nodes, self.source_shape, self.dtype, self._parts(nodes))
         pieces = folds.pieces(kind, self.has_result)
         self._sent = pieces.sent
         return AheadWork.by_pieces(pieces, self.comm.rank, folds.read_bytes)
 
-    def _gathered_work(
-        self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]], in_pieces: bool = True
-    ) -> AheadWork | None:
-        """The part of a run in which members send what others fold: small parts in lines and messages; as `ahead_work`.
-
-        ``in_pieces``: whether others go in pieces; else there is no such run.
-        """
+    def _gathered_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
+        """The part of a run in which members send what others fold, in lines and messages; as `ahead_work`."""
         address = kernels.short_fold(self.kind.name, self.dtype) if self.kind.elementwise else 0
         if not address:
             return None
         transfer, work = self._gathering(), LoopWork()
         shapes = [transfer.source_shape] * self.comm.size
         received = [decode_receives(text) for text in swap(encode_receives(transfer))]
-        if transfer.target_shape is not None:
-            scratch = np.empty(transfer.target_shape, self.dtype)
-            work = LoopWork(fold=Fold(address, self.cut.size), scratch=scratch)
+        messages = None
         if fit_lines(shapes, received, self.dtype, nodes):
             messages = direct_messages(shapes, received, nodes, self.dtype)
-            if messages is not None:
-                work = work._replace(copies=copies_of_transfer(transfer, shapes, self.dtype))
-                return ahead_work(transfer, shapes, received, messages, work, self.dtype, nodes)
-        if not in_pieces:
+        if messages is None:
             return None
-        pieces, read_bytes = pieces_of_movement(transfer, shapes, received, self.dtype, nodes)
-        self._sent, self._gathers = pieces.sent, True
-        return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes)._replace(work=work)
+        if transfer.target_shape is not None:
+            scratch = np.empty(transfer.target_shape, self.dtype)
+            work = LoopWork(fold=Fold(address, self.cut.size, self._nodes), scratch=scratch)
+        work = work._replace(copies=copies_of_transfer(transfer, shapes, self.dtype))
+        return ahead_work(transfer, shapes, received, messages, work, self.dtype, nodes)
 
     def _gathering(self) -> Transfer:
         """The transfer of what each member folds, if it folds what it gets."""
@@ -178,11 +161,9 @@ class SpanningReduction(Reduction):
 
     def describe(self) -> str:
         """Describe which member combines what."""
-        if self._gathers:
-            return "arrays cross to each node once, and each member combines what it gets"
         if self._crossing is None and self._sent is None:
             return super().describe()
-        return "members of a node combine their arrays, and what they have combined crosses to the next node"
+        return "members of a node combine their arrays, and what they have combined crosses to other nodes"
 
     def traffic(self) -> Traffic:
         """The reduction's part of a trace: the messages between nodes, if there are such."""

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.nodes.fold_course import FoldCourse, Visit, balanced_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box
@@ -29,24 +28,15 @@ from spmd_grid.ops.movement.pieces import (
     opened_by,
     opening_bytes,
 )
-from spmd_grid.ops.reduction.crossing.chunk_sizes import shares_on_own_cores, shares_on_shared_cores
-from spmd_grid.ops.reduction.crossing.costs import folding_cost
-from spmd_grid.ops.reduction.crossing.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
-from spmd_grid.ops.reduction.crossing.folding import FoldedBox
+from spmd_grid.ops.reduction.crossing.chunks import Chunk, FoldedBox, chunks_of, courses_of
+from spmd_grid.ops.reduction.crossing.fold_tasks import FoldTask, Positions, tasks_of
 from spmd_grid.typing import Shape
 
 __all__ = ["FoldInPieces"]
 
-# Members of a node whose arrays are brought to another one, though one array that crosses would do: they cross while
-# that way is idle, but those of more members would take longer than it is.
-_FEW_BROUGHT = 2
-
 
 class FoldInPieces:
-    """The fold of ``parts`` of arrays of ``shape`` and ``dtype``, which together are all of them, on member ``me``.
-
-    ``has_cores``: whether each rank has a core of its own.
-    """
+    """The fold of ``parts`` of arrays of ``shape`` and ``dtype``, which together are all of them, on member ``me``."""
 
     def __init__(
         self,
@@ -55,51 +45,21 @@ class FoldInPieces:
         shape: Shape,
         dtype: np.dtype,
         parts: Sequence[FoldedBox],
-        any_order: bool,
-        has_cores: bool = False,
     ):
         self._me, self._nodes, self._shape, self._dtype, self._parts = me, nodes, shape, dtype, parts
-        self._node, self._has_cores = nodes.node_of[me], has_cores
+        self._node = nodes.node_of[me]
         self._near = nodes.nodes[self._node]
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
-        bounds = [(i, 0, size, start) for i, (size, start) in enumerate(zip(sizes, starts))]
-        needed = [(part.nodes, part.box.size) for part in parts]
-        self._courses = balanced_courses(nodes.node_of, needed, any_order, nodes.lanes)
-        chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, self._shares))
-        ends = {chunk[:2]: chunk for chunk in chunks if chunk.number and self._returns(chunk.part, chunk.lane)}
-        self._chunks = [chunk._replace(comes_first=ends.get(chunk[:2]) == chunk) for chunk in chunks]
+        bounds = [(0, size, start) for size, start in zip(sizes, starts)]
+        courses = courses_of(parts, nodes, dtype.itemsize)
+        self._chunks = list(chunks_of(bounds, parts, courses, dtype.itemsize))
         runs = [run_of(shape, [part.box]) for part in parts]
         self._is_prepared = None in runs  # then each part is copied to where it is one run
         self._starts = starts if self._is_prepared else [run[0] for run in runs if run is not None]
         self.array_bytes = sum(sizes) * dtype.itemsize
         self._reads = len(self._near) > 1 or self._is_prepared
         self._least_buffer = opening_bytes(nodes)
-
-    def _shares(self, part: int, lane: int, n_bytes: int) -> list[int]:
-        """The shares of the chunks of a lane."""
-        if self._has_cores:
-            return shares_on_own_cores(n_bytes)
-        return shares_on_shared_cores(n_bytes, self._returns(part, lane))
-
-    def _returns(self, part: int, lane: int) -> bool:
-        """Whether a lane goes from one node to another one, of few members, and its results come back for both."""
-        visits, spread = self._courses[part][lane]
-        if len(visits) != 2 or spread != (visits[0].node,) or visits[1].node not in self._parts[part].nodes:
-            return False
-        return len(visits[1].members) <= _FEW_BROUGHT
-
-    def _course(self, chunk: Chunk) -> FoldCourse:
-        """The course of a chunk.
-
-        The last chunk of a lane would come back when nothing else crosses.  If its arrays are brought to the first node
-        while that way is idle, at the begin, the result goes the other way, and is there earlier.
-        """
-        course = self._courses[chunk.part][chunk.lane]
-        if not chunk.comes_first:
-            return course
-        here, there = course.visits
-        return FoldCourse((Visit(here.node, here.members + there.members),), (there.node,))
 
     def _tasks(self, member: int) -> tuple[list[FoldTask[Position]], Mapping[Chunk, int], Memory]:
         """The tasks of a member in order, where results lie in its memory, and this.
@@ -128,7 +88,7 @@ class FoldInPieces:
         tasks: list[FoldTask[Position]] = []
         for chunk in self._chunks:
             if self._nodes.carrier(node, chunk.lane) == member:
-                tasks += tasks_of(chunk, self._course(chunk), self._nodes, node, positions)
+                tasks += tasks_of(chunk, self._nodes, node, positions)
         return sorted(tasks, key=lambda task: task.key), results, memory
 
     def pieces(self, kind: str, has_result: bool) -> Pieces:
@@ -184,11 +144,6 @@ class FoldInPieces:
                 at = start * self._dtype.itemsize
                 rows += copies_of(self._shape, part.box, part.box.shape, whole, self._dtype, at)
         return rows
-
-    @property
-    def cost(self) -> int:
-        """The cost of the fold: see ``costs.py``."""
-        return folding_cost(self._parts, self._courses, self._nodes, self._dtype.itemsize)
 
     @property
     def read_bytes(self) -> int:

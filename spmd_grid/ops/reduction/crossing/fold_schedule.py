@@ -37,15 +37,14 @@ class FoldSchedule:
     """The tasks of one member, sorted; valid as long as all arrays lie where they lay."""
 
     def __init__(self, tasks: Sequence[FoldTask[np.ndarray]], folding: Folding):
-        tasks = sorted(tasks, key=lambda task: task.key)
+        self._folding, tasks = folding, sorted(tasks, key=lambda task: task.key)
         received = [(sent, sender, i, cells) for i, task in enumerate(tasks) for sent, sender, cells in task.receives]
         received.sort(key=lambda each: each[0])
         self._receives = [(sender, i, flat_bytes(cells)) for _, sender, i, cells in received]
         self._steps = []
         for task in tasks:
-            fold = folding.addresses if task.is_last else folding.partly
             rows = np.array([kernels.address_of(row) for row in task.rows], np.int64) if task.rows else None
-            self._steps.append((fold, rows, task.into, [(to, flat_bytes(cells)) for to, cells in task.sends]))
+            self._steps.append((task.is_last, rows, task.into, [(to, flat_bytes(cells)) for to, cells in task.sends]))
 
     def run(self, comm: Communicator) -> None:
         """Do all tasks.  Collective over the carriers of the same lanes."""
@@ -53,11 +52,13 @@ class FoldSchedule:
         for sender, i, cells in self._receives:
             waits[i] += comm.irecv(cells, sender, _TAG)
         sends: list[Any] = []
-        for requests, (fold, rows, into, out) in zip(waits, self._steps, strict=True):
+        for requests, (is_last, rows, into, out) in zip(waits, self._steps, strict=True):
             if requests:
                 comm.wait_all(requests)
             if rows is not None and into is not None:
-                fold(rows, into)
+                self._folding.partly(rows, into)
+                if is_last:
+                    self._folding.divide(into)
             for member, cells in out:
                 sends += comm.isend(cells, member, _TAG)
         comm.wait_all(sends)

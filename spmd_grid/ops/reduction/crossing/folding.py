@@ -8,48 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.nodes.fold_course import balanced_courses
 from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, view_of
 from spmd_grid.exchange.transfer.transfer import run_of
-from spmd_grid.grid.box import Box, run_boxes
-from spmd_grid.links.sizes import CHUNKS
+from spmd_grid.grid.box import run_boxes
 from spmd_grid.ops.calls.bounded_cache import keep
-from spmd_grid.ops.reduction.crossing.chunk_sizes import equal_shares
+from spmd_grid.ops.reduction.crossing.chunks import Chunk, FoldedBox, chunks_of, courses_of
 from spmd_grid.ops.reduction.crossing.fold_schedule import FoldSchedule, Parts
-from spmd_grid.ops.reduction.crossing.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
+from spmd_grid.ops.reduction.crossing.fold_tasks import FoldTask, Positions, tasks_of
 from spmd_grid.ops.reduction.folding import Folding, flat_target
 from spmd_grid.typing import Shape
 
-__all__ = ["CrossingFolding", "FoldedBox"]
+__all__ = ["CrossingFolding"]
 
 # Arrays of at most this many pieces keep their schedules, this many of them.  Buffers are at least this large: smaller
 # ones are not kept, and a schedule is bound to its buffer.
 _KEPT_PIECES, _MOST_SCHEDULES, _LEAST_BUFFER = 4, 16, 1 << 16
 
 
-class FoldedBox(NamedTuple):
-    """A box of the members' arrays, the nodes that need its fold, and the members that get it."""
-
-    box: Box
-    nodes: tuple[int, ...]
-    members: Sequence[int]
-
-
 class CrossingFolding:
     """Folds ``parts`` of the members' arrays of ``shape`` and ``dtype``, which together are all of them."""
 
-    def __init__(
-        self, stage: Stage, shape: Shape, dtype: np.dtype, folding: Folding, parts: Sequence[FoldedBox], any_order: bool
-    ):
+    def __init__(self, stage: Stage, shape: Shape, dtype: np.dtype, folding: Folding, parts: Sequence[FoldedBox]):
         self._stage, self._shape, self._dtype, self._folding, self._parts = stage, shape, dtype, folding, parts
-        needed = [(part.nodes, part.box.size) for part in parts]
-        self._courses = balanced_courses(stage.nodes.node_of, needed, any_order, stage.nodes.lanes)
+        self._courses = courses_of(parts, stage.nodes, dtype.itemsize)
         self._runs = [run_of(shape, [part.box]) for part in parts]
         self._area = stage.n_bytes // 2 // dtype.itemsize  # cells of each half of a stage: arrays, and results
         total = sum(part.box.size for part in parts)
@@ -78,23 +65,22 @@ class CrossingFolding:
         if finish is not None:
             finish()
 
-    def _bounds(self, piece: int) -> Iterator[tuple[int, int, int, int]]:
-        """Each part, its first cell and its end in a piece, and where they begin in areas of a stage."""
+    def _bounds(self, piece: int) -> Iterator[tuple[int, int, int]]:
+        """By part, its first cell and its end in a piece, and where they begin in areas of a stage."""
         at = 0
-        for number, part in enumerate(self._parts):
+        for part in self._parts:
             n = part.box.size
             start, stop = n * piece // self._pieces, n * (piece + 1) // self._pieces
-            yield number, start, stop, at
+            yield start, stop, at
             at += stop - start
 
     def _chunks(self, piece: int) -> Iterator[Chunk]:
-        lanes, itemsize = self._stage.nodes.lanes, self._dtype.itemsize
-        return chunks_of(self._bounds(piece), lanes, itemsize, lambda part, lane, n: equal_shares(n, CHUNKS))
+        return chunks_of(list(self._bounds(piece)), self._parts, self._courses, self._dtype.itemsize)
 
     def _put(self, x: np.ndarray, piece: int) -> None:
         """Copy this member's cells of a piece to its stage."""
         pairs = []
-        for number, start, stop, at in self._bounds(piece):
+        for number, (start, stop, at) in enumerate(self._bounds(piece)):
             run, box = self._runs[number], self._parts[number].box
             if run is not None:
                 pairs.append((x.reshape(-1)[run[0] + start : run[0] + stop], self._cells(None, at, stop - start)))
@@ -159,8 +145,7 @@ class CrossingFolding:
         )
         for chunk in chunks:
             if chunk.lane in lanes:
-                course = self._courses[chunk.part][chunk.lane]
-                yield from tasks_of(chunk, course, self._stage.nodes, self._stage.node, positions)
+                yield from tasks_of(chunk, self._stage.nodes, self._stage.node, positions)
 
     def _row(self, member: int, chunk: Chunk, read: Mapping[int, int] | None) -> np.ndarray:
         """The cells of a chunk of a member of this node: in its array, if these are read there, or in its stage.
