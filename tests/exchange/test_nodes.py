@@ -21,7 +21,7 @@ def test_carriers_share_the_lanes(firsts):
 
 
 def folded(course, needed):
-    """What each node has in the end, if node i begins with the name of i: sums in the order in which they are made."""
+    """The sums that nodes have in the end, in the order in which they are made, if node i begins with the name of i."""
     nodes, ends = range(course.nodes), {}
     if course.passes:
         total = "0"

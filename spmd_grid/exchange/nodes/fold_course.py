@@ -70,7 +70,7 @@ def fold_courses(nodes: int, needed: tuple[int, ...], lanes: int) -> Iterator[li
 
 
 def busiest(loads: Mapping[tuple[int, int], float]) -> float:
-    """What enters or leaves the busiest node, of ``loads`` of the ways between nodes.  Local."""
+    """The load that enters or leaves the busiest node; ``loads``: of the ways between nodes.  Local."""
     ends: dict[tuple[int, bool], float] = defaultdict(float)
     for (one, other), n in loads.items():
         ends[one, False] += n

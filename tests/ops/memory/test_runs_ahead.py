@@ -93,19 +93,17 @@ for dim in (0, 1):
     own = np.take(wide, range(rows[me], rows[me + 1]), dim)
     with sg.all_gather.plan(grid, own.shape, float, [0], dim) as plan:
         check(plan, lambda k: own + k, lambda k: wide + k, float)
+def by_nodes(combine, arrays):  # the members of a node first, then the nodes: the order decides the bits
+    nodes = [arrays[i : i + PER_NODE] for i in range(0, n, PER_NODE)]
+    return functools.reduce(combine, [functools.reduce(combine, node) for node in nodes])
 ufuncs = {"sum": np.add, "max": np.maximum}
 meets = PER_NODE == 1  # large reductions of nodes of one member each
 kinds = ((5000,), float, "sum"), ((43, 130), np.float32, "sum"), ((43, 130), np.int16, "max"), ((9000,), np.int8, "sum")
-kinds += ((30_011,), float, "sum"), ((130, 431), float, "sum")  # too large to be gathered where they are folded
+kinds += ((30_011,), float, "sum"), ((130, 431), float, "sum")
 for shape, dtype, kind in kinds:
     own = [np.random.default_rng(i).standard_normal(shape) * 100 for i in range(n)]
     result = np.dtype(np.int16 if dtype == np.int8 else dtype)
-    def folded(k):  # in the order of the group, which decides the bits
-        arrays = [(each + k).astype(dtype).astype(result) for each in own]
-        total = arrays[0]
-        for each in arrays[1:]:
-            total = ufuncs[kind](total, each)
-        return total
+    folded = lambda k: by_nodes(ufuncs[kind], [(each + k).astype(dtype).astype(result) for each in own])
     given = lambda k: (own[me] + k).astype(dtype)
     with sg.all_reduce.plan(grid, shape, dtype, [0], kind, result) as plan:
         check(plan, given, folded, result, meets)
@@ -168,8 +166,8 @@ for kind, combine in kinds.items():
         if is_of_bits != (dtype.kind in "bu") or (kind == "average" and dtype.kind != "f"):
             continue
         own = [np.random.default_rng(i).standard_normal(shape) * 100 for i in range(n)]
-        def folded(k):  # in the order of the group, which decides the bits
-            total = functools.reduce(combine, [(each + k).astype("i8").astype(dtype) for each in own])
+        def folded(k):
+            total = by_nodes(combine, [(each + k).astype("i8").astype(dtype) for each in own])
             return total / dtype.type(n) if kind == "average" else total
         given = lambda k: (own[me] + k).astype("i8").astype(dtype)
         with sg.all_reduce.plan(grid, shape, dtype, [0], kind) as plan:
