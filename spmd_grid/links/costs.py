@@ -27,8 +27,9 @@ more nodes the sums of a reduce are passed on from node to node, n bytes each wa
 a chunk for each of the rounds between; that of an all_reduce may cross to all, n (H - 1) bytes each way, in one round.
 
 In an operation between nodes of more than a few bytes Python's code takes `python_seconds`.  Wherever a process waits
-for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.  Python makes each chunk
-of a fold, and each of the rounds into which an all_gather or a broadcast is cut: it takes half of `call_seconds`.
+for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.  Python makes each of the
+rounds into which an all_gather or a broadcast is cut, which takes it half of `call_seconds`, and each chunk of a fold
+in two steps: the sum of a node, and that of the nodes.
 
 Within nodes, members read one another's memory (`links/copies.py`).  Every operation begins with an exchange of
 headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and polls meanwhile.
@@ -149,7 +150,9 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         if folds or name in ("all_gather", "broadcast"):
             messages = max(messages, waits)
         seconds += rounds * links.network_latency + messages * links.message_seconds
-        seconds += waits * (links.wake_seconds + (links.call_seconds / 2 if folds or waits > 1 else 0.0))
+        seconds += waits * (
+            links.wake_seconds + (links.call_seconds if folds else links.call_seconds / 2 if waits > 1 else 0.0)
+        )
         chunks = (rounds - 1) * _chunk_bytes(name, n_bytes, crowd) if folds and name == "reduce" else 0
         of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
         seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
@@ -280,7 +283,7 @@ def _lane_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
     Arrays are read once, and results written once; all else passes from cache to cache, one chunk after another.
     """
     k, touched = crowd.on_node, 2 * _chunk_bytes(name, n, crowd)
-    in_memory, from_others, own = (n, n / 2, n / k) if name == "reduce_scatter" else (n, (2 - 1 / k) * n, n)
+    in_memory, from_others, own = (n, n / 2, n) if name == "reduce_scatter" else (n, (2 - 1 / k) * n, n)
     in_caches = near_seconds(links, from_others, crowd.processes, touched) + copy_seconds(links, own, touched)
     return copy_seconds(links, in_memory, inf) + in_caches
 
