@@ -150,9 +150,8 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         if folds or name in ("all_gather", "broadcast"):
             messages = max(messages, waits)
         seconds += rounds * links.network_latency + messages * links.message_seconds
-        seconds += waits * (
-            links.wake_seconds + (links.call_seconds if folds else links.call_seconds / 2 if waits > 1 else 0.0)
-        )
+        steps = 2 if folds else int(waits > 1)
+        seconds += waits * (links.wake_seconds + steps * links.call_seconds / 2)
         chunks = (rounds - 1) * _chunk_bytes(name, n_bytes, crowd) if folds and name == "reduce" else 0
         of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
         seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
