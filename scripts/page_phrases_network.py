@@ -34,17 +34,10 @@ def middle(rows: Sequence[network_report.NetworkRow]) -> list[network_report.Net
 
 
 def many(rows: Sequence[network_report.NetworkRow], sends_twice: bool) -> list[network_report.NetworkRow]:
-    """The rows of many bytes that cross, of which code by hand sends some more than once, or none.
-
-    Reductions, which may add in any order by hand, count as the latter.
-    """
+    """The rows of many bytes that cross, of which code by hand sends some more than once, or none."""
     crossing = [row for row in _of_kinds(rows, OPERATION, RESHARDING) if row.fewest]
     large = [row for row in crossing if row.case.case.n_bytes >= _MANY_BYTES]
-    twice = [
-        row
-        for row in large
-        if "reduce" not in row.case.case.what and (row.network[row.by_hand] or 0) > 1.4 * row.fewest
-    ]
+    twice = [row for row in large if (row.network[row.by_hand] or 0) > 1.4 * row.fewest]
     return twice if sends_twice else [row for row in large if row not in twice]
 
 
