@@ -21,15 +21,15 @@ of them / `cable`, or the busiest process's part / `network_bandwidth` if that i
 the latency each: one, but 2 for all_reduce and reduce, and ceil(log2 H) for a broadcast; in groups of more than 8
 members, where MPI's collectives carry the rest, ceil(log2 p) for all_gather, gather and scatter.
 
-Between up to 8 nodes with several members, these combine their arrays in chunks, of which one is combined while others
-cross.  On two nodes each needs one round: the sums of both cross at once, and an all_reduce combines them on both.  On
-more nodes the sums of a reduce are passed on from node to node, n bytes each way, in H - 1 rounds and one to root, with
-a chunk for each of the rounds between; that of an all_reduce may cross to all, n (H - 1) bytes each way, in one round.
+Between up to 8 nodes of several members, the members of a node combine their arrays in chunks, one while others cross.
+On two nodes one round is enough: the sums of both cross at once, and an all_reduce combines them on both.  On more, the
+sums of a reduce are passed on from node to node, n bytes each way, in H - 1 rounds and one to root, with a chunk for
+each of the rounds between.
 
 In an operation between nodes of more than a few bytes Python's code takes `python_seconds`.  Wherever a process waits
-for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.  Python makes each of the
-rounds into which an all_gather or a broadcast is cut, which takes it half of `call_seconds`, and each chunk of a fold
-in two steps: the sum of a node, and that of the nodes.
+for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.  Python makes each chunk
+of a fold, and each of the rounds into which an all_gather or a broadcast is cut: it takes half of `call_seconds`, or a
+fourth in a reduce, of whose chunks a process makes either a node's sum or that of the nodes.
 
 Within nodes, members read one another's memory (`links/copies.py`).  Every operation begins with an exchange of
 headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and polls meanwhile.
@@ -43,7 +43,7 @@ many members, of Thakur, Rabenseifner and Gropp, "Optimization of collective com
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
@@ -150,8 +150,8 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         if folds or name in ("all_gather", "broadcast"):
             messages = max(messages, waits)
         seconds += rounds * links.network_latency + messages * links.message_seconds
-        steps = 2 if folds else int(waits > 1)
-        seconds += waits * (links.wake_seconds + steps * links.call_seconds / 2)
+        calls = (0.25 if name == "reduce" else 0.5) if folds or waits > 1 else 0.0
+        seconds += waits * (links.wake_seconds + calls * links.call_seconds)
         chunks = (rounds - 1) * _chunk_bytes(name, n_bytes, crowd) if folds and name == "reduce" else 0
         of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
         seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
@@ -214,7 +214,8 @@ def _chunk_bytes(name: str, n: int, crowd: Crowd) -> float:
 
 def _chunks(name: str, n: int, crowd: Crowd) -> list[int]:
     """The bytes of the chunks of a lane: of the part of each member, if it gets one."""
-    return sizes.chunks_of_lane(max(1, n // (crowd.members if name == "reduce_scatter" else crowd.on_node)))
+    lanes = crowd.members if name == "reduce_scatter" else crowd.on_node
+    return sizes.chunks_of_lane(max(1, min(n, sizes.MOST_FOLDED) // lanes))
 
 
 def _carriers(name: str, crowd: Crowd) -> int:
@@ -243,7 +244,7 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
 def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
     """The number of waits for other nodes: for chunks of a fold, for rounds of a crossing, or for all messages."""
     if _is_folded(name, crowd):
-        return len(_chunks(name, n, crowd)) * (crowd.nodes - 1)
+        return ceil(n / sizes.MOST_FOLDED) * len(_chunks(name, n, crowd)) * (crowd.nodes - 1)
     if name in ("all_gather", "broadcast") and crowd.on_node > 1 and crowd.nodes <= sizes.FEW_NODES:
         return max(1, min(sizes.CROSSING_ROUNDS, int(crossing / crowd.on_node) // sizes.CROSSING_ROUND_BYTES))
     return 1
@@ -279,9 +280,11 @@ def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
 def _lane_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
     """Seconds of copies and sums of a node in a fold over nodes.
 
-    Arrays are read once, and results written once; all else passes from cache to cache, one chunk after another.
+    Arrays are read once, and results written once.  All else may stay in caches: the sums of a node, which are there
+    before those of other nodes come, these, and results.
     """
-    k, touched = crowd.on_node, 2 * _chunk_bytes(name, n, crowd)
+    k = crowd.on_node
+    touched = (1.5 if name == "reduce_scatter" else 3) * min(n, sizes.MOST_FOLDED) / k
     in_memory, from_others, own = (n, n / 2, n) if name == "reduce_scatter" else (n, (2 - 1 / k) * n, n)
     in_caches = near_seconds(links, from_others, crowd.processes, touched) + copy_seconds(links, own, touched)
     return copy_seconds(links, in_memory, inf) + in_caches

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from spmd_grid.exchange.nodes.fold_course import balanced_courses, busiest, fold_courses
+from spmd_grid.exchange.nodes.fold_course import busiest, cheapest_courses, fold_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
 
 
@@ -42,8 +42,8 @@ def test_all_courses_give_the_same_sum_where_it_is_needed(nodes):
     for node in range(1, nodes):
         right = f"({right} + {node})"
     for needed in [tuple(range(nodes)), *[(node,) for node in range(nodes)]]:
-        for lanes in fold_courses(nodes, needed, 2):
-            for course in lanes:
+        for lanes in fold_courses(nodes, needed, range(2)):
+            for _, course in lanes:
                 ends = folded(course, needed)
                 assert set(needed) <= set(ends) and set(ends.values()) == {right}
                 sent = [(node, other) for node in range(nodes) for other in course.receivers(node)]
@@ -52,31 +52,37 @@ def test_all_courses_give_the_same_sum_where_it_is_needed(nodes):
 
 
 def fullest(courses, parts):
+    """What enters or leaves the busiest node."""
     loads = Counter()
-    for lanes, (_, size, n) in zip(courses, parts, strict=True):
-        for course in lanes:
+    for lanes, (_, size, _) in zip(courses, parts, strict=True):
+        for _, course in lanes:
             for way in course.ways:
-                loads[way] += size // n
+                loads[way] += size / len(lanes)
     return busiest(loads)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "parts", "most"),
-    [
-        (2, [((0, 1), 60, 2)], 60),  # the sum of each crosses
-        (2, [((0,), 60, 2)], 60),
-        (2, [((0,), 30, 1), ((1,), 30, 1)], 30),  # the two halves cross at once
-        (3, [((0, 1, 2), 60, 3)], 80),  # two thirds into each node, and again
-        (3, [((0,), 60, 3)], 60),  # passed on
-        (3, [((0,), 20, 1), ((1,), 20, 1), ((2,), 20, 1)], 40),
-        (4, [((0, 1, 2, 3), 60, 4)], 90),
-    ],
+    "firsts", [(0, 0, 2, 2), (0, 0, 0, 3), (0, 0, 2, 2, 4, 4), (0, 1, 2), (0, 1, 0, 3, 4), (0, 0, 2, 3, 4)]
 )
-def test_all_nodes_carry_alike(nodes, parts, most):
-    assert fullest(balanced_courses(nodes, parts, 0), parts) == most
+def test_all_nodes_carry_alike(firsts):
+    nodes = NodeMap.from_firsts(firsts)
+    count, size, lanes = len(nodes.nodes), 60, range(nodes.lanes)
+
+    def crossing(parts):
+        return fullest(cheapest_courses(count, parts, 0), parts)
+
+    assert crossing([(tuple(range(count)), size, lanes)]) == pytest.approx(2 * size * (count - 1) / count)
+    for root in range(count):  # passed on if there are more than two nodes, but not if it had to pass root twice
+        most = size if count == 2 or root in (0, count - 1) else min(2, count - 1) * size
+        assert crossing([((root,), size, lanes)]) == pytest.approx(most)
+    blocks = [((nodes.node_of[member],), size, nodes.lanes_of(member)) for member in range(len(firsts))]
+    members = [len(each) for each in nodes.nodes]
+    into = max((count - 1) * each for each in members)
+    out_of = max(len(firsts) - each for each in members)
+    assert crossing(blocks) == pytest.approx(size * max(into, out_of))
 
 
 def test_small_sums_take_the_fewest_crossings():
     for needed in [(0, 1, 2), (1,)]:
-        [lanes] = balanced_courses(3, [(needed, 60, 2)], 1000)
-        assert {course.depth for course in lanes} == {1}
+        [lanes] = cheapest_courses(3, [(needed, 60, range(2))], 1000)
+        assert {course.depth for _, course in lanes} == {1} and len(lanes) == 2

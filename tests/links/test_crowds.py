@@ -142,7 +142,7 @@ def test_small_arrays_travel_with_the_headers(dtype, crosses_once):
         ("broadcast", 1 << 24, 8),
         ("reduce_scatter", 1 << 20, 5),  # a small chunk of the part of each member, and others of up to 64 KiB
         ("all_reduce", 1 << 20, 9),
-        ("all_reduce", 1 << 24, 33),  # chunks of 256 KiB on each of two lanes
+        ("all_reduce", 1 << 24, 4 * 17),  # of each 4 MiB, a small chunk and 16 of 128 KiB on each of two lanes
         ("shift", 1 << 20, 1),
     ],
 )
@@ -208,7 +208,7 @@ def test_one_process_and_a_node_that_only_receive(one_way, process_one_way, seco
         ("all_reduce", 2, 1, 1),
         ("all_reduce", 3, 4 / 3, 4 / 3),
         ("reduce", 2, 1, 0),
-        ("reduce", 3, 1 + 2 / 32, 1 + 2 / 32),  # passed on, and to root, in chunks of a 32nd
+        ("reduce", 3, 1 + 2 / 64, 1 + 2 / 64),  # passed on, and to root, in chunks of a 64th
         ("shift", 2, 1, 1),
     ],
 )
@@ -242,9 +242,9 @@ def test_messages_of_small_operations():
     ],
 )
 def test_copies_within_nodes_in_operations_between_them(name, in_memory, in_caches):
-    """Chunks of a fold stay in the caches; all else comes from memory and goes there."""
+    """The sums of a fold, and what comes, stay in the caches; all else comes from memory and goes there."""
     n, grid = 1 << 24, sg.Grid((4,))
-    links = free_links(memory_bandwidth=1 << 20, copies=[(1 << 20, 1 << 24), (1 << 30, 1 << 20)])
+    links = free_links(memory_bandwidth=1 << 20, copies=[(1 << 23, 1 << 24), (1 << 30, 1 << 20)])
     none = free_links()
     found = operation_seconds(name, n, grid, (0,), links) - operation_seconds(name, n, grid, (0,), none)
     assert found == pytest.approx((in_memory * n / (1 << 20) + in_caches * n / (1 << 24)), rel=1e-3)
@@ -256,7 +256,7 @@ def test_copies_within_nodes_in_operations_between_them(name, in_memory, in_cach
         ("gather", False, 2),
         ("gather", True, 1),
         ("all_gather", True, 1 + 8 / 2),  # in eight rounds
-        ("all_reduce", True, 1 + 33),  # in 33 chunks
+        ("all_reduce", True, 1 + 4 * 17 / 2),  # in 17 chunks of each 4 MiB
     ],
 )
 def test_calls_of_python_in_operations_between_nodes(name, own_cores, calls):

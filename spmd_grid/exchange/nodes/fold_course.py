@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["FoldCourse", "balanced_courses", "busiest", "fold_courses"]
+__all__ = ["FoldCourse", "busiest", "cheapest_courses", "fold_courses"]
 
 
 class FoldCourse(NamedTuple):
@@ -42,7 +42,9 @@ class FoldCourse(NamedTuple):
 
     def receivers(self, node: int) -> tuple[int, ...]:
         """The nodes to which ``node`` sends the sum of its members' arrays alone."""
-        return tuple(other for other in range(self.nodes) if node in self.senders(other) and not (self.passes and node))
+        if self.passes:
+            return () if node else (1,)
+        return tuple(other for other in self.at if other != node)
 
     @property
     def ways(self) -> list[tuple[int, int]]:
@@ -51,22 +53,21 @@ class FoldCourse(NamedTuple):
         return found + [(self.at[-1], other) for other in self.spread]
 
 
-def fold_courses(nodes: int, needed: tuple[int, ...], lanes: int) -> Iterator[list[FoldCourse]]:
-    """The ways to fold over ``nodes`` nodes what the nodes ``needed`` get: a course for each lane.  Local.
+def fold_courses(nodes: int, needed: tuple[int, ...], lanes: Sequence[int]) -> Iterator[list[tuple[int, FoldCourse]]]:
+    """The ways to fold over ``nodes`` nodes what the nodes ``needed`` get: lanes, and the course of each.  Local.
 
-    >>> for courses in fold_courses(3, (0, 1, 2), 3):
-    ...     print([course.at for course in courses], courses[0].spread)
-    [(0, 1, 2), (0, 1, 2), (0, 1, 2)] ()
-    [(0,), (1,), (2,)] (1, 2)
-    [(2,), (2,), (2,)] (0, 1)
+    >>> for courses in fold_courses(2, (0, 1), [0]):
+    ...     print([(lane, course.at, course.spread) for lane, course in courses])
+    [(0, (0, 1), ())]
+    [(0, (0,), (1,)), (0, (1,), (0,))]
     """
-    yield [FoldCourse(nodes, needed)] * lanes
+    yield [(lane, FoldCourse(nodes, needed)) for lane in lanes]
     if len(needed) > 1:
-        owners = [needed[lane % len(needed)] for lane in range(lanes)]
-        yield [FoldCourse(nodes, (owner,), tuple(node for node in needed if node != owner)) for owner in owners]
-    if nodes > 2:
+        others = {node: tuple(other for other in needed if other != node) for node in needed}
+        yield [(lane, FoldCourse(nodes, (node,), others[node])) for lane in lanes for node in needed]
+    elif nodes > 2:
         last = nodes - 1
-        yield [FoldCourse(nodes, (last,), tuple(node for node in needed if node != last), passes=True)] * lanes
+        yield [(lane, FoldCourse(nodes, (last,), tuple({*needed} - {last}), passes=True)) for lane in lanes]
 
 
 def busiest(loads: Mapping[tuple[int, int], float]) -> float:
@@ -78,24 +79,26 @@ def busiest(loads: Mapping[tuple[int, int], float]) -> float:
     return max(ends.values(), default=0)
 
 
-def balanced_courses(
-    nodes: int, parts: Sequence[tuple[tuple[int, ...], int, int]], crossing: int
-) -> list[list[FoldCourse]]:
-    """A course for each lane of each part: those that take the busiest node the least time.  Local.
+def cheapest_courses(
+    nodes: int, parts: Sequence[tuple[tuple[int, ...], int, Sequence[int]]], crossing: int
+) -> list[list[tuple[int, FoldCourse]]]:
+    """The lanes of each part, and their courses: those that take the busiest node the least time.  Local.
 
-    ``parts``: the nodes that need each, its size, and its lanes; ``crossing``: what crosses in the time of one more
-    crossing.
+    ``parts``: the nodes that need each, equally many, its size, and the lanes that it may take; ``crossing``: what
+    crosses in the time of one more crossing.
 
-    >>> [[course.at for course in lanes] for lanes in balanced_courses(2, [((0,), 1, 1), ((0, 1), 1, 2)], 1)]
-    [[(0,)], [(0, 1), (0, 1)]]
+    >>> for size in (10, 100):
+    ...     print([course.at for lane, course in cheapest_courses(3, [((0, 1, 2), size, [0])], 20)[0]])
+    [(0, 1, 2)]
+    [(0,), (1,), (2,)]
     """
-    ends = []
-    choices = zip(*[fold_courses(nodes, needed, lanes) for needed, _, lanes in parts])
+    found = []
+    choices = zip(*[fold_courses(nodes, needed, lanes) for needed, _, lanes in parts], strict=True)
     for number, choice in enumerate(choices):
         loads: dict[tuple[int, int], float] = defaultdict(float)
-        for courses, (_, size, lanes) in zip(choice, parts, strict=True):
-            for way in [way for course in courses for way in course.ways]:
-                loads[way] += size / lanes
-        depth = max(course.depth for courses in choice for course in courses)
-        ends.append((busiest(loads) + depth * crossing, sum(loads.values()), number, list(choice)))
-    return min(ends)[-1] if ends else []
+        for courses, (_, size, _) in zip(choice, parts, strict=True):
+            for way in [way for _, course in courses for way in course.ways]:
+                loads[way] += size / len(courses)
+        depth = max(course.depth for courses in choice for _, course in courses)
+        found.append((busiest(loads) + depth * crossing, sum(loads.values()), number, list(choice)))
+    return min(found)[-1]

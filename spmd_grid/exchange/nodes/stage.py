@@ -8,14 +8,13 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.links.sizes import FEW_NODES
+from spmd_grid.links.sizes import FEW_NODES, STAGE_BYTES
 from spmd_grid.transport.communicator import Communicator, Process
 
-__all__ = ["Stage", "stage_memory"]
+__all__ = ["Stage", "pays_in_lanes", "stage_memory"]
 
-# Large enough that a message of a round takes much longer than it takes to begin one.  A stage takes at most one
-# ``_PART``-th of the memory that a process may share.
-_STAGE_BYTES, _LEAST_BYTES = 8 << 20, 1 << 16
+# A stage takes at most one ``_PART``-th of the memory that a process may share.
+_LEAST_BYTES = 1 << 16
 _PART = 16
 
 # On more nodes than these, MPI's own collectives are faster for arrays whose lanes are smaller than this.
@@ -29,7 +28,7 @@ def stage_memory(process: Process, is_read: bool) -> np.ndarray | None:
     """
     key = "stage that others read" if is_read else "stage"
     if key not in process.kept:
-        n_bytes = _STAGE_BYTES
+        n_bytes = STAGE_BYTES
         while is_read and n_bytes > process.arena.own_segment()[1] // _PART:
             n_bytes //= 2
         if not is_read:
@@ -37,6 +36,13 @@ def stage_memory(process: Process, is_read: bool) -> np.ndarray | None:
         else:
             process.kept[key] = process.arena.allocate(n_bytes) if n_bytes >= _LEAST_BYTES else None
     return process.kept[key]
+
+
+def pays_in_lanes(nodes: NodeMap, n_bytes: int) -> bool:
+    """Whether ``n_bytes`` that cross to every node should be cut into lanes: on many nodes, only where lanes of two
+    nodes are large, since every carrier sends a message to every node.  Local.
+    """
+    return n_bytes > 0 and (len(nodes.nodes) <= FEW_NODES or n_bytes >= _LARGE_LANE * len(nodes.node_of))
 
 
 class Stage:
@@ -61,13 +67,6 @@ class Stage:
     def node(self) -> int:
         """The node of this process."""
         return self.nodes.node_of[self.comm.rank]
-
-    def is_worthwhile(self, n_bytes: int) -> bool:
-        """Whether ``n_bytes`` that cross to every node should be cut into lanes: on many nodes, only where lanes of
-        two nodes are large, since every carrier sends a message to every node.  Local.
-        """
-        nodes = self.nodes
-        return n_bytes > 0 and (len(nodes.nodes) <= FEW_NODES or n_bytes >= _LARGE_LANE * len(nodes.node_of))
 
     def cells(self, member: int, start: int, n: int, dtype: np.dtype) -> np.ndarray:
         """``n`` cells from byte ``start`` of the stage of ``member``, of this node.  Local."""

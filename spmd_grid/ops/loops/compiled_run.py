@@ -165,7 +165,7 @@ class CompiledRun:
             state[at.RUN_FOLDED] = kernels.address_of(folded)
         if work.scratch is not None:
             state[at.RUN_SCRATCH] = kernels.address_of(self.keep(work.scratch))
-            folded[1 : 1 + len(work.scratch)] = [kernels.address_of(row) for row in work.scratch]
+            folded[1 : 1 + size] = [kernels.address_of(row) for row in work.scratch]
         self._describe(state[at.RUN_X :], x, False)
         has_result = work.fold is not None or follows or len(work.copies) > 0
         self._describe(state[at.RUN_OUT :], out if has_result else None, True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.nodes.crossing import Crossing
+from spmd_grid.exchange.nodes.stage import pays_in_lanes
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.execute import send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, view_of
@@ -44,7 +45,7 @@ class CrossingCopies:
             return False
         if transfer.pattern == "all_gather" and len(transfer.receives) < sum([fact.nbytes > 0 for fact in facts]):
             return False  # of equal arrays each member needs one
-        return stage.is_worthwhile(sum(_counts(call, facts)) * dtype.itemsize)
+        return pays_in_lanes(stage.nodes, sum(_counts(call, facts)) * dtype.itemsize)
 
     def run(
         self, x: np.ndarray | None, arrays: list[Any], target: np.ndarray, frames: Frames, copy: Callable[[], None]

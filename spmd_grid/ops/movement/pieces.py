@@ -13,11 +13,11 @@ from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY, LINE_POST_BYTES
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.links.sizes import MOST_OPENING
 
 __all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "opened_by", "opening_bytes"]
 
 _LINE = 64  # bytes: pieces share no line
-_MOST_OPENING = 3 << 12  # bytes of the largest piece that opens a run: the first of all are waited for together
 
 
 class Position(NamedTuple):
@@ -153,12 +153,12 @@ def opened_by(steps: Iterable[Step]) -> frozenset[int]:
     for step in takewhile(lambda step: not step.arrivals, steps):
         for leave in step.leaves:
             first.setdefault(leave.peer, leave.n_bytes)
-    return frozenset(peer for peer, n_bytes in first.items() if n_bytes <= _MOST_OPENING)
+    return frozenset(peer for peer, n_bytes in first.items() if n_bytes <= MOST_OPENING)
 
 
 def opening_bytes(nodes: NodeMap) -> int:
     """The bytes of the largest message that opens any run of a group, which one of another plan may be."""
-    return max(_MOST_OPENING, LINE_POST_BYTES, at.LINE_ARRAY_BYTES * max(map(len, nodes.nodes)))
+    return max(MOST_OPENING, LINE_POST_BYTES, at.LINE_ARRAY_BYTES * max(map(len, nodes.nodes)))
 
 
 class Memory:

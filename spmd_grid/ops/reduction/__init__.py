@@ -1,1 +1,1 @@
-"""Reductions: parts are collected, folded in group order, and spread."""
+"""Reductions: parts are collected, folded in order, and spread."""

@@ -1,4 +1,4 @@
-"""Fold arrays into one, one after the other, with the meaning of numpy's ufuncs; averages are divided at the end."""
+"""Fold arrays into one, in order, with the meaning of numpy's ufuncs; averages are divided at the end."""
 
 from __future__ import annotations
 
@@ -29,11 +29,15 @@ class Folding:
 
     def addresses(self, addresses: np.ndarray, part: np.ndarray) -> None:
         """Fold contiguous arrays, given by their addresses, into ``part``, which has their size."""
-        sums = []  # of nodes, alive as long as they are read
-        for node in self._nodes:
-            sums.append(np.empty(part.size, part.dtype))
-            self.partly(addresses[list(node)], sums[-1])
-        self.partly(np.array([kernels.address_of(each) for each in sums], np.int64) if sums else addresses, part)
+        sums = []  # alive as long as they are read
+        if self._nodes:
+            given, addresses = addresses, addresses[[node[0] for node in self._nodes]]
+            for number, node in enumerate(self._nodes):
+                if len(node) > 1:
+                    sums.append(np.empty(part.size, part.dtype))
+                    self.partly(given[list(node)], sums[-1])
+                    addresses[number] = kernels.address_of(sums[-1])
+        self.partly(addresses, part)
         self.divide(part)
 
     def partly(self, addresses: np.ndarray, part: np.ndarray) -> None:
@@ -50,10 +54,12 @@ class Folding:
 
     def arrays(self, arrays: Sequence[np.ndarray] | np.ndarray, target: np.ndarray) -> None:
         """Fold arrays of any strides by numpy, which is the fastest for small ones."""
+        given = arrays
         if self._nodes:
-            whole, arrays = arrays, [np.empty_like(target) for _ in self._nodes]
+            arrays = [given[node[0]] if len(node) == 1 else np.empty_like(target) for node in self._nodes]
             for node, total in zip(self._nodes, arrays, strict=True):
-                self._one_by_one([whole[member] for member in node], total)
+                if len(node) > 1:
+                    self._one_by_one([given[member] for member in node], total)
         self._one_by_one(arrays, target)
         self.divide(target)
 

@@ -1,6 +1,7 @@
-"""Operations that combine values: collect parts, fold them in group order, spread the result.
+"""Operations that combine values: collect parts, fold them in order, spread the result.
 
-The order of combination is the group's on every path, so all members get equal bits.  The meaning is that of numpy's
+The order of combination is the same on every path, so all members get equal bits: the group's, and where a group spans
+nodes of several members, first that of each node's members, then that of the nodes.  The meaning is that of numpy's
 ufuncs rather than MPI's operators (which lose NaNs, differ between ranks, and lack bool and complex).  A large array
 is cut into one slice per member, each folded by its member; a small one, and one that a callable combines, is
 collected whole.

@@ -11,7 +11,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.nodes.direct import goes_direct
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.exchange.nodes.stage import Stage
+from spmd_grid.exchange.nodes.stage import Stage, pays_in_lanes
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
@@ -72,7 +72,8 @@ class SpanningReduction(Reduction):
     def _stage(self) -> Stage | None:
         """The memory in which what crosses waits; None where messages between all members serve as well."""
         stage: Stage | None = self.call.meeting.stage
-        return stage if stage is not None and stage.is_worthwhile(self._n * self.dtype.itemsize) else None
+        pays = stage is not None and pays_in_lanes(stage.nodes, self._n * self.dtype.itemsize)
+        return stage if pays else None
 
     def _parts(self, nodes: NodeMap) -> list[FoldedBox]:
         """The boxes that are folded, and who gets them."""
@@ -85,15 +86,12 @@ class SpanningReduction(Reduction):
         return [FoldedBox(whole, tuple(range(len(nodes.nodes))), range(self.comm.size), range(nodes.lanes))]
 
     def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
-        """This member's part of a run without a meeting; None where there is none, alike on all members.
-
-        Large reductions of nodes of one member each have none: messages between all carry fewer bytes.  Collective.
-        """
+        """This member's part of a run without a meeting; None where there is none, alike on all.  Collective."""
         kind, n_bytes = self.kind.name, self._n * self.dtype.itemsize
         if is_short(self.facts, self.call.meeting):
             in_parts = 0 if self._blocks is None else n_bytes
             return self._gathered_work(nodes, swap) if goes_direct(self.comm, in_parts) else None
-        if self._arrays.come_with_frames or self._stage is None or n_bytes > _MOST_AHEAD:
+        if self._arrays.come_with_frames or not pays_in_lanes(nodes, n_bytes) or n_bytes > _MOST_AHEAD:
             return None
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
             return None
@@ -110,9 +108,8 @@ class SpanningReduction(Reduction):
         transfer, work = self._gathering(), LoopWork()
         shapes = [transfer.source_shape] * self.comm.size
         received = [decode_receives(text) for text in swap(encode_receives(transfer))]
-        messages = None
-        if fit_lines(shapes, received, self.dtype, nodes):
-            messages = direct_messages(shapes, received, nodes, self.dtype)
+        fits = fit_lines(shapes, received, self.dtype, nodes)
+        messages = direct_messages(shapes, received, nodes, self.dtype) if fits else None
         if messages is None:
             return None
         if transfer.target_shape is not None:
@@ -163,7 +160,8 @@ class SpanningReduction(Reduction):
         """Describe which member combines what."""
         if self._crossing is None and self._sent is None:
             return super().describe()
-        return "members of a node combine their arrays, and what they have combined crosses to other nodes"
+        first = "members of a node combine their arrays, and " if self._nodes else ""
+        return f"{first}what each node has is combined where it is needed"
 
     def traffic(self) -> Traffic:
         """The reduction's part of a trace: the messages between nodes, if there are such."""

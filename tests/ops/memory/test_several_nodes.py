@@ -4,6 +4,7 @@ import pytest
 from support.jobs import check_fine
 
 PROGRAM = """
+import os
 import numpy as np
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
@@ -12,12 +13,12 @@ from spmd_grid.exchange.agreement.header import Facts
 from support.ops.arrays_anywhere import KINDS, check_all, placed
 
 grid = sg.init_grid((-1,))
-n, me = grid.grid.size, grid.rank
+n, me, per_node = grid.grid.size, grid.rank, int(os.environ["SPMD_GRID_RANKS_PER_NODE"])
 rng = np.random.default_rng(3)
 for number, shape in enumerate([(4, 3), (40, 33), (301, 300)]):
     for i, kind in enumerate([*KINDS, "mixed"]):
         out_kind = [None, "arena", "every other column"][(number + i) % 3]
-        check_all(grid, n, me, rng.standard_normal((n, *shape)), kind, out_kind)
+        check_all(grid, n, me, rng.standard_normal((n, *shape)), kind, out_kind, per_node)
 for _ in range(3):  # some arrays travel with the header, others do not
     extents = [int(extent) for extent in rng.choice([0, 3, 500, 70_000], n)]
     parts = [rng.standard_normal(extent) for extent in extents]

@@ -22,21 +22,20 @@ def placed(grid, shape, kind, dtype="f8"):
     return grid.allocate(wide, dtype)[:, ::2]
 
 
-def folded(parts):
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total = total + part
-    return total
+def folded(parts, per_node):
+    """The sum of the members of a node first, then of the nodes."""
+    sums = [sum(parts[i + 1 : i + per_node], parts[i]) for i in range(0, len(parts), per_node)]
+    return sum(sums[1:], sums[0])
 
 
-def check_all(grid, n, me, parts, kind, out_kind):
+def check_all(grid, n, me, parts, kind, out_kind, per_node=None):
     def out(shape):
         return None if out_kind is None else placed(grid, shape, out_kind)
 
     def check(result, expected):
         assert np.array_equal(result, expected), (kind, out_kind, parts[0].shape)
 
-    shape, total = parts[0].shape, folded(parts)
+    shape, total = parts[0].shape, folded(parts, per_node or n)
     x = placed(grid, shape, kind if me != 0 or kind != "mixed" else "plain")
     x[...] = parts[me]
     check(sg.all_reduce(x, grid, [0], "sum", out=out(shape)), total)

@@ -52,8 +52,7 @@ class FoldInPieces:
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
         bounds = [(0, size, start) for size, start in zip(sizes, starts)]
-        courses = courses_of(parts, nodes, dtype.itemsize)
-        self._chunks = list(chunks_of(bounds, parts, courses, dtype.itemsize))
+        self._chunks = list(chunks_of(bounds, courses_of(parts, nodes, dtype.itemsize), dtype.itemsize))
         runs = [run_of(shape, [part.box]) for part in parts]
         self._is_prepared = None in runs  # then each part is copied to where it is one run
         self._starts = starts if self._is_prepared else [run[0] for run in runs if run is not None]

@@ -5,11 +5,11 @@ While one chunk crosses, others are folded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from spmd_grid.exchange.nodes.fold_course import FoldCourse, balanced_courses
+from spmd_grid.exchange.nodes.fold_course import FoldCourse, cheapest_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.grid.box import Box
 from spmd_grid.links.sizes import chunks_of_lane
@@ -21,7 +21,7 @@ _CROSSING_BYTES = 7 << 13
 
 
 class FoldedBox(NamedTuple):
-    """A box of the members' arrays, the nodes that need its fold, the members that get it, and the lanes it takes."""
+    """A box of the members' arrays, the nodes that need its fold, the members that get it, and lanes that it takes."""
 
     box: Box
     nodes: tuple[int, ...]
@@ -41,25 +41,26 @@ class Chunk(NamedTuple):
     course: FoldCourse
 
 
-def courses_of(parts: Sequence[FoldedBox], nodes: NodeMap, itemsize: int) -> list[list[FoldCourse]]:
-    """The courses of each lane of each part."""
-    needed = [(part.nodes, part.box.size, len(part.lanes)) for part in parts]
-    return balanced_courses(len(nodes.nodes), needed, _CROSSING_BYTES // itemsize)
+def courses_of(parts: Sequence[FoldedBox], nodes: NodeMap, itemsize: int) -> list[list[tuple[int, FoldCourse]]]:
+    """The lanes of each part, and their courses."""
+    needed = [(part.nodes, part.box.size, part.lanes) for part in parts]
+    return cheapest_courses(len(nodes.nodes), needed, _CROSSING_BYTES // itemsize)
 
 
 def chunks_of(
-    bounds: Sequence[tuple[int, int, int]],
-    parts: Sequence[FoldedBox],
-    courses: Sequence[Sequence[FoldCourse]],
-    itemsize: int,
+    bounds: Iterable[tuple[int, int, int]], courses: Iterable[Sequence[tuple[int, FoldCourse]]], itemsize: int
 ) -> Iterator[Chunk]:
-    """The chunks of parts; ``bounds``: by part, its first cell and its end, and how many cells lie before it."""
-    for number, ((start, stop, at), part) in enumerate(zip(bounds, parts, strict=True)):
-        n, lanes = stop - start, len(part.lanes)
-        ends = list(accumulate(chunks_of_lane(-(-n // lanes) * itemsize), initial=0))
-        for i, (lane, course) in enumerate(zip(part.lanes, courses[number], strict=True)):
-            first, last = n * i // lanes, n * (i + 1) // lanes
+    """The chunks of parts.
+
+    ``bounds``: by part, its first cell and its end, and how many cells lie before it; ``courses``: its lanes, and
+    their courses.
+    """
+    for part, ((start, stop, at), lanes) in enumerate(zip(bounds, courses, strict=True)):
+        n = stop - start
+        ends = list(accumulate(chunks_of_lane(-(-n // len(lanes)) * itemsize), initial=0)) if n else []
+        for i, (lane, course) in enumerate(lanes):
+            first, last = n * i // len(lanes), n * (i + 1) // len(lanes)
             cuts = [first + (last - first) * end // ends[-1] for end in ends]
-            for k, (low, high) in enumerate(pairwise(cuts)):
+            for number, (low, high) in enumerate(pairwise(cuts)):
                 if low < high:
-                    yield Chunk(number, lane, k, start + low, start + high, at + low, course)
+                    yield Chunk(part, lane, number, start + low, start + high, at + low, course)

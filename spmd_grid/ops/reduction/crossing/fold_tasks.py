@@ -51,7 +51,7 @@ def tasks_of(chunk: Chunk, nodes: NodeMap, own: int, positions: Positions[Cells]
     n, depth = chunk.stop - chunk.start, course.nodes - 1 if course.passes else 0
 
     def key(crossings: float) -> tuple[float, ...]:
-        return crossings, chunk.number, chunk.part, chunk.lane
+        return crossings, chunk.number, chunk.at
 
     def carrier(node: int) -> int:
         return nodes.carrier(node, chunk.lane)

@@ -1,4 +1,4 @@
-"""Reductions of large arrays over several nodes: what crosses between nodes is folded first, and crosses once.
+"""Reductions of large arrays over several nodes: what crosses between nodes is folded first.
 
 The carriers of each node do their tasks chunk by chunk (``fold_tasks.py``).  Results wait in the carriers' stages, from
 where the members of a node copy them.
@@ -75,7 +75,7 @@ class CrossingFolding:
             at += stop - start
 
     def _chunks(self, piece: int) -> Iterator[Chunk]:
-        return chunks_of(list(self._bounds(piece)), self._parts, self._courses, self._dtype.itemsize)
+        return chunks_of(self._bounds(piece), self._courses, self._dtype.itemsize)
 
     def _put(self, x: np.ndarray, piece: int) -> None:
         """Copy this member's cells of a piece to its stage."""
