@@ -215,7 +215,7 @@ def _chunk_bytes(name: str, n: int, crowd: Crowd) -> float:
 def _chunks(name: str, n: int, crowd: Crowd) -> list[int]:
     """The bytes of the chunks of a lane: of the part of each member, if it gets one."""
     lanes = crowd.members if name == "reduce_scatter" else crowd.on_node
-    return sizes.chunks_of_lane(max(1, min(n, sizes.MOST_FOLDED) // lanes))
+    return sizes.chunks_of_calls(max(1, min(n, sizes.MOST_FOLDED) // lanes))
 
 
 def _carriers(name: str, crowd: Crowd) -> int:

@@ -19,6 +19,7 @@ __all__ = [
     "RELAY_RING_BYTES",
     "RELAY_SLOT_BYTES",
     "STAGE_BYTES",
+    "chunks_of_calls",
     "chunks_of_lane",
     "most_folded_whole",
     "most_in_lines",
@@ -77,11 +78,11 @@ MOST_FOLDED = STAGE_BYTES // 2
 # The lane of a fold is cut into chunks: while one crosses, others are folded.  The first one opens a run.  Two members
 # share a core where these sizes were measured, and each message takes some 50 microseconds of it.
 _ONE_CHUNK, _TWO_CHUNKS = 1 << 13, 2 * MOST_OPENING
-_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 16, 1 << 18, 16
+_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS, _CHUNK_OF_CALLS = 1 << 16, 1 << 18, 16, 1 << 19
 
 
 def chunks_of_lane(lane_bytes: int) -> list[int]:
-    """The bytes of the chunks into which a lane of a fold between nodes is cut.  Plans only.
+    """The bytes of the chunks into which plans cut a lane of a fold between nodes.  Plans only.
 
     >>> [[n >> 10 for n in chunks_of_lane(lane << 10)] for lane in (8, 16, 64, 128)]
     [[8], [8, 8], [12, 52], [12, 58, 58]]
@@ -92,6 +93,12 @@ def chunks_of_lane(lane_bytes: int) -> list[int]:
     rest, most = lane_bytes - MOST_OPENING, min(max(lane_bytes // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
     count = -(-rest // most)
     return [MOST_OPENING, *[rest * (i + 1) // count - rest * i // count for i in range(count)]]
+
+
+def chunks_of_calls(lane_bytes: int) -> list[int]:
+    """The same for plain calls, whose chunks Python makes: up to 512 KiB each.  Plans only."""
+    count = max(1, -(-lane_bytes // _CHUNK_OF_CALLS))
+    return [lane_bytes * (i + 1) // count - lane_bytes * i // count for i in range(count)]
 
 
 def most_in_lines(members: int) -> int:

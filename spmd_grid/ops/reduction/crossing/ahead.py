@@ -16,6 +16,7 @@ from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
+from spmd_grid.links.sizes import chunks_of_lane
 from spmd_grid.ops.loops.work import copies_of
 from spmd_grid.ops.movement.pieces import (
     Arrival,
@@ -52,7 +53,7 @@ class FoldInPieces:
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
         bounds = [(0, size, start) for size, start in zip(sizes, starts)]
-        self._chunks = list(chunks_of(bounds, courses_of(parts, nodes, dtype.itemsize), dtype.itemsize))
+        self._chunks = list(chunks_of(bounds, courses_of(parts, nodes, dtype.itemsize), dtype.itemsize, chunks_of_lane))
         runs = [run_of(shape, [part.box]) for part in parts]
         self._is_prepared = None in runs  # then each part is copied to where it is one run
         self._starts = starts if self._is_prepared else [run[0] for run in runs if run is not None]

@@ -5,14 +5,13 @@ While one chunk crosses, others are folded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from spmd_grid.exchange.nodes.fold_course import FoldCourse, cheapest_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.grid.box import Box
-from spmd_grid.links.sizes import chunks_of_lane
 
 __all__ = ["Chunk", "FoldedBox", "chunks_of", "courses_of"]
 
@@ -48,16 +47,19 @@ def courses_of(parts: Sequence[FoldedBox], nodes: NodeMap, itemsize: int) -> lis
 
 
 def chunks_of(
-    bounds: Iterable[tuple[int, int, int]], courses: Iterable[Sequence[tuple[int, FoldCourse]]], itemsize: int
+    bounds: Iterable[tuple[int, int, int]],
+    courses: Iterable[Sequence[tuple[int, FoldCourse]]],
+    itemsize: int,
+    sizes: Callable[[int], list[int]],
 ) -> Iterator[Chunk]:
     """The chunks of parts.
 
     ``bounds``: by part, its first cell and its end, and how many cells lie before it; ``courses``: its lanes, and
-    their courses.
+    their courses; ``sizes(n)``: the bytes of the chunks of a lane of ``n`` bytes.
     """
     for part, ((start, stop, at), lanes) in enumerate(zip(bounds, courses, strict=True)):
         n = stop - start
-        ends = list(accumulate(chunks_of_lane(-(-n // len(lanes)) * itemsize), initial=0)) if n else []
+        ends = list(accumulate(sizes(-(-n // len(lanes)) * itemsize), initial=0)) if n else []
         for i, (lane, course) in enumerate(lanes):
             first, last = n * i // len(lanes), n * (i + 1) // len(lanes)
             cuts = [first + (last - first) * end // ends[-1] for end in ends]

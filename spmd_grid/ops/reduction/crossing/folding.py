@@ -17,6 +17,7 @@ from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, view_of
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import run_boxes
+from spmd_grid.links.sizes import chunks_of_calls
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.reduction.crossing.chunks import Chunk, FoldedBox, chunks_of, courses_of
 from spmd_grid.ops.reduction.crossing.fold_schedule import FoldSchedule, Parts
@@ -75,7 +76,7 @@ class CrossingFolding:
             at += stop - start
 
     def _chunks(self, piece: int) -> Iterator[Chunk]:
-        return chunks_of(self._bounds(piece), self._courses, self._dtype.itemsize)
+        return chunks_of(self._bounds(piece), self._courses, self._dtype.itemsize, chunks_of_calls)
 
     def _put(self, x: np.ndarray, piece: int) -> None:
         """Copy this member's cells of a piece to its stage."""
