@@ -96,7 +96,7 @@ def chunks_of_lane(lane_bytes: int) -> list[int]:
 
 
 def chunks_of_calls(lane_bytes: int) -> list[int]:
-    """The same for plain calls, whose chunks Python makes: up to 512 KiB each.  Plans only."""
+    """The bytes of the chunks of plain calls, which Python makes: up to 512 KiB each.  Plans only."""
     count = max(1, -(-lane_bytes // _CHUNK_OF_CALLS))
     return [lane_bytes * (i + 1) // count - lane_bytes * i // count for i in range(count)]
 

@@ -52,7 +52,7 @@ def test_all_courses_give_the_same_sum_where_it_is_needed(nodes):
 
 
 def fullest(courses, parts):
-    """What enters or leaves the busiest node."""
+    """The load that enters or leaves the busiest node."""
     loads = Counter()
     for lanes, (_, size, _) in zip(courses, parts, strict=True):
         for _, course in lanes:
