@@ -70,8 +70,8 @@ CROSSING_ROUND_BYTES, CROSSING_ROUNDS = 1 << 18, 8
 # Bytes of the largest piece that opens a run; else an empty message does.
 MOST_OPENING = 3 << 12
 
-# Bytes of the memory of each member in which what crosses waits: so many that a message of a round takes much longer
-# than it takes to begin one.  Half of it is for results of folds: larger arrays are folded piece by piece.
+# Bytes of the memory of each member in which what crosses waits: a message of a round takes much longer than it takes
+# to begin one.  Half of it is for results of folds: larger arrays are folded piece by piece.
 STAGE_BYTES = 1 << 23
 MOST_FOLDED = STAGE_BYTES // 2
 
