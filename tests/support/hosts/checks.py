@@ -47,8 +47,8 @@ def axes_of(grid):
 
 
 def whole_numbers(shape, dtype, rank, seed=0):
-    """Sums of them are the same in any order."""
-    return np.round(sample(shape, dtype, rank + 100 * seed))
+    """Sums and maxima of them are the same in any order: no zero is negative."""
+    return np.round(sample(shape, dtype, rank + 100 * seed)) + 0
 
 
 def operations(grid):
