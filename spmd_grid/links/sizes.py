@@ -76,7 +76,7 @@ STAGE_BYTES = 1 << 23
 MOST_FOLDED = STAGE_BYTES // 2
 
 # The lane of a fold is cut into chunks: while one crosses, others are folded.  The first one opens a run.  Two members
-# share a core where these sizes were measured, and each message takes some 50 microseconds of it.
+# share a core where these sizes were measured, and each message takes tens of microseconds of it.
 _ONE_CHUNK, _TWO_CHUNKS = 1 << 13, 2 * MOST_OPENING
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS, _CHUNK_OF_CALLS = 1 << 16, 1 << 18, 16, 1 << 19
 

@@ -270,7 +270,7 @@ for size in (4, 1_500, 20_000):  # of the second one a piece opens the run
     attempt(size, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ")
     attempt(size, a_plan_that_is_closed, f"the plan has been closed; make a new one (on rank {last} ")
 if PER_NODE > 1:  # else these meet
-    for size in (1_500, 20_000):  # gathered, and folded from node to node
+    for size in (1_500, 20_000):  # of one chunk in each lane, and of several
         for act in (another_plan_on_the_last, another_plan_beside_the_root):
             attempt(size, act, "all_reduce.plan.run(grid_axes=[0], reduction='max')", reduces=True)
         for act in (one_run_less_on_the_last, one_run_less_on_the_root, a_run_in_place_of_a_meeting):
