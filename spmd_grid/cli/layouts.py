@@ -14,6 +14,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.numerals import shown, whole_number
+from spmd_grid.python_text import expression_of
 
 __all__ = [
     "add_layout_options",
@@ -175,7 +176,7 @@ def parse_list(text: str, name: str, example: str = "[[0],[1]]", bare: bool = Fa
     try:
         if len(inside) > _MAX_CHARACTERS:
             raise ValueError
-        found = _value(ast.parse(inside, mode="eval").body)
+        found = _value(expression_of(inside))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         found = None
     if not isinstance(found, list):

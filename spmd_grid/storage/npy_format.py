@@ -5,7 +5,6 @@ The format is that of numpy enhancement proposal 1, https://numpy.org/doc/stable
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.errors import DamagedError, DTypeError
+from spmd_grid.python_text import literal_of
 from spmd_grid.storage.paths import File
 from spmd_grid.typing import Shape
 
@@ -106,7 +106,7 @@ def read_header(op: str, file: File) -> NpyHeader:
 
 def _parse(op: str, path: Path, text: str, offset: int) -> NpyHeader:
     try:
-        found: Any = ast.literal_eval(text.strip())
+        found: Any = literal_of(text.strip())
         if not isinstance(found, dict) or set(found) != {"descr", "fortran_order", "shape"}:
             raise ValueError("it must have descr, fortran_order and shape")
         shape, order = found["shape"], found["fortran_order"]

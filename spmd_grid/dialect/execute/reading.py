@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from linecache import getline
 from typing import Any
@@ -34,6 +33,7 @@ from spmd_grid.dialect.syntax.encodings import DtypeType
 from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.program.text.types import SHORT_FLOATS
+from spmd_grid.python_text import literal_of
 
 __all__ = [
     "DYNAMIC",
@@ -192,7 +192,7 @@ def dtype_of(kind: Attribute) -> np.dtype:
 def _named_dtype(name: str) -> np.dtype:
     """The dtype that numpy calls so, such as datetime64[s], or a list of fields."""
     try:
-        found = np.dtype(literal_eval(name) if name.startswith("[") else name)
+        found = np.dtype(literal_of(name) if name.startswith("[") else name)
     except (TypeError, ValueError, SyntaxError) as error:
         raise DTypeError(f"element type {name!r} is none of numpy's: {error}") from None
     if found.hasobject:

@@ -6,10 +6,10 @@ import ast
 import linecache
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from threading import Lock
 from typing import NamedTuple
 
 from spmd_grid.program.ir import CallSite, Operation
+from spmd_grid.python_text import statements_of
 
 __all__ = ["name_by_variables"]
 
@@ -51,15 +51,10 @@ def _assignments(file: str) -> list[_Assignment]:
     return _parsed("".join(linecache.getlines(file)))
 
 
-# Python 3.11 counts the depth of a tree for all threads together, and ranks may be threads: one parses at a time.
-_PARSING = Lock()
-
-
 @lru_cache(16)
 def _parsed(source: str) -> list[_Assignment]:
     try:
-        with _PARSING:
-            tree = ast.parse(source)
+        tree = statements_of(source)
     except (SyntaxError, ValueError):
         return []
     found = []

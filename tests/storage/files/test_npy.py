@@ -1,6 +1,9 @@
 """Plain .npy files: numpy's bytes from every layout, read into every layout, refused alike where they are not whole."""
 
+import gc
 import io
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +12,7 @@ from support.same_bytes import same_bytes
 from support.storage.shared import LAYOUTS, common_folder, values
 
 import spmd_grid as sg
+from spmd_grid.python_text import literal_of
 from spmd_grid.storage.npy_format import header_of
 
 STRUCTURE = np.dtype({"names": ["a", "b"], "formats": ["<i2", ("<f4", (2,))], "offsets": [0, 4], "itemsize": 16})
@@ -114,3 +118,19 @@ def test_bytes_without_a_value_are_stored_as_zero(dtype):
             a = sg.from_local(want, sg.Sharding(grid, [[0]]), grid, (4,))
             files.append(sg.save_npy(folder / "a.npy", a).read_bytes())
     assert files[0] == files[1]
+
+
+def test_ranks_on_threads_read_headers_at_once():
+    """Python before 3.11.8 fails where a thread parses while another one does, as when garbage is collected between."""
+    text = "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 3), }"
+    thresholds = gc.get_threshold()
+    give_way = lambda *_: time.sleep(0)  # noqa: E731
+    gc.callbacks.append(give_way)
+    gc.set_threshold(20)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(literal_of, [text] * 500))
+    finally:
+        gc.callbacks.remove(give_way)
+        gc.set_threshold(*thresholds)
+    assert found == [{"descr": "<f4", "fortran_order": False, "shape": (5, 3)}] * 500
