@@ -34,6 +34,7 @@ __all__ = [
     "pause",
     "pointer",
     "post_message",
+    "probe_message",
     "same_words",
     "sleep_on",
     "start_messages",
@@ -278,3 +279,17 @@ def post_message(
     Handles of MPI are integers or addresses: either fits into a word, of which the function reads its part.
     """
     return types.int64(*[types.int64] * 8), _caller(_I32, _I64, _I32, _I64, _I32, _I32, _I64, _I64)
+
+
+@intrinsic
+def probe_message(
+    typingctx: Any,
+    function: types.Type,
+    peer: types.Type,
+    tag: types.Type,
+    comm: types.Type,
+    flag: types.Type,
+    status: types.Type,
+) -> Intrinsic:
+    """``int MPI_Iprobe(int, int, MPI_Comm, int *, MPI_Status *)``."""
+    return types.int64(*[types.int64] * 6), _caller(_I32, _I32, _I32, _I64, _I64, _I64)

@@ -12,7 +12,6 @@ __all__ = [
     "FEW_SHARING",
     "MOST_CARRIED",
     "MOST_FOLDED",
-    "MOST_OPENING",
     "MOST_RELAYED_BLOCKS",
     "MOST_RELAYED_BOX",
     "MOST_RELAYED_WHOLE",
@@ -67,17 +66,14 @@ FEW_NODES, FEW_SHARING = 8, 256
 # A crossing is cut into up to eight rounds of at least this size, so that copies overlap with messages.
 CROSSING_ROUND_BYTES, CROSSING_ROUNDS = 1 << 18, 8
 
-# Bytes of the largest piece that opens a run; else an empty message does.
-MOST_OPENING = 3 << 12
-
 # Bytes of the memory of each member in which what crosses waits: a message of a round takes much longer than it takes
 # to begin one.  Half of it is for results of folds: larger arrays are folded piece by piece.
 STAGE_BYTES = 1 << 23
 MOST_FOLDED = STAGE_BYTES // 2
 
-# The lane of a fold is cut into chunks: while one crosses, others are folded.  The first one opens a run.  Two members
+# The lane of a fold is cut into chunks: while one crosses, others are folded.  The first one is small.  Two members
 # share a core where these sizes were measured, and each message takes tens of microseconds of it.
-_ONE_CHUNK, _TWO_CHUNKS = 1 << 13, 2 * MOST_OPENING
+_ONE_CHUNK, _FIRST_CHUNK, _TWO_CHUNKS = 1 << 13, 3 << 12, 3 << 13
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS, _CHUNK_OF_CALLS = 1 << 16, 1 << 18, 16, 1 << 19
 
 
@@ -90,9 +86,9 @@ def chunks_of_lane(lane_bytes: int) -> list[int]:
     if lane_bytes <= _TWO_CHUNKS:
         half = lane_bytes // 2
         return [lane_bytes] if lane_bytes <= _ONE_CHUNK else [half, lane_bytes - half]
-    rest, most = lane_bytes - MOST_OPENING, min(max(lane_bytes // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
+    rest, most = lane_bytes - _FIRST_CHUNK, min(max(lane_bytes // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
     count = -(-rest // most)
-    return [MOST_OPENING, *[rest * (i + 1) // count - rest * i // count for i in range(count)]]
+    return [_FIRST_CHUNK, *[rest * (i + 1) // count - rest * i // count for i in range(count)]]
 
 
 def chunks_of_calls(lane_bytes: int) -> list[int]:

@@ -39,7 +39,7 @@ class Straight(NamedTuple):
 
 
 class Posting(NamedTuple):
-    """The addresses of functions with the arguments of ``MPI_Isend`` and ``MPI_Irecv``, and what is passed to them.
+    """The addresses of MPI_Isend, MPI_Irecv and MPI_Iprobe, or of functions with their arguments, and what they take.
 
     ``datatype`` and ``comm`` are handles; those of requests have ``handle_bytes``, and statuses ``status_bytes``, with
     the tag of the message after ``status_tag``.
@@ -47,6 +47,7 @@ class Posting(NamedTuple):
 
     isend: int
     irecv: int
+    iprobe: int
     datatype: int
     comm: int
     tag: int

@@ -23,6 +23,7 @@ from spmd_grid.watch.traffic import Activity
 __all__ = ["AheadLines", "RunAhead", "make_ahead_lines"]
 
 _LINE_BYTES = ahead_at.LINE_ARRAY + ahead_at.LINE_POST_BYTES
+_COPIES_AT = ahead_at.LINES * _LINE_BYTES + 2 * 64  # after the lines and two words
 _NUMBER = -2  # of the wire, beside those of the group's meetings
 
 
@@ -52,7 +53,7 @@ class RunAhead(Protocol):
 def make_ahead_lines(meeting: SpanningMeeting) -> AheadLines | None:
     """The lines; None where a node has no memory for them, alike on all members.  Collective."""
     comm, arena = meeting.comm, meeting.comm.process.arena
-    n_bytes = ahead_at.LINES * _LINE_BYTES + 2 * 64  # and two words
+    n_bytes = _COPIES_AT + ahead_at.COPY_SLOTS * ahead_at.COPY_BYTES
     block = arena.allocate(n_bytes, zeroed=True) if comm.near else np.zeros(n_bytes, np.uint8)
     offset = -1 if block is None else max(arena.offset_of(kernels.address_of(block), n_bytes), 0)
     offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
@@ -82,6 +83,7 @@ class AheadLines:
         wire.digest = lambda: int(meeting.state[at.RAN_AHEAD])
         state[at.MEMBERS], state[at.MEMBER] = len(blocks), self.near.index(comm.rank)
         state[at.LINE_BYTES], state[ahead_at.BLOCKS :] = _LINE_BYTES, [blocks[member] for member in self.near]
+        state[ahead_at.COPIES] = kernels.address_of(block) + _COPIES_AT
         state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)
         for word in (at.POLLS, at.YIELDS, at.YIELDS_AGAIN, at.SLEEPS):
             state[word] = meeting.state[word]
@@ -97,7 +99,7 @@ class AheadLines:
         state[at.STATUSES] = kernels.address_of(self._statuses)
         bits = (posting.most_tag + 1).bit_length() - 1  # of tags: a third of them for numbers
         state[ahead_at.NUMBERS], state[ahead_at.TAGS] = 1 << bits // 3, 1 << bits
-        state[ahead_at.STATUS_BYTES], state[ahead_at.STATUS_TAG] = posting.status_bytes, posting.status_tag
+        state[ahead_at.STATUS_TAG] = posting.status_tag
 
     def _current(self) -> RunAhead | None:
         return self.runs.get(int(self.state[ahead_at.PROGRAM]))

@@ -1,14 +1,23 @@
 """Messages of runs without a meeting: begun, waited for, and compared before anything that they bring is used.
 
-A message's tag says which run it belongs to: as much of its number, and of its key, as tags have space for.  No other
-messages have the communicator, so they are received with any tag, in the order in which they were sent.
+A message's tag says which run it belongs to: as much of its number, and of its key, as tags have space for.  Only such
+messages are received as have the tag of the run.  No others have the communicator, and they come in the order in which
+they were sent: where one of another run comes first, its sender runs something else.
 """
 
 from __future__ import annotations
 
 import numba  # noqa: F401 - imported first: see compiled.py
 
-from spmd_grid.kernels.address import complete_messages, give_way, load, load_int, post_message, store
+from spmd_grid.kernels.address import (
+    complete_messages,
+    give_way,
+    load,
+    load_int,
+    post_message,
+    probe_message,
+    store,
+)
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
@@ -18,6 +27,7 @@ __all__ = [
     "begin_message",
     "begin_messages",
     "compare",
+    "find_others",
     "finish_messages",
     "have_come",
     "requests",
@@ -60,9 +70,8 @@ def requests(program: int, outgoing: int) -> int:
 @inner
 def begin_message(program: int, outgoing: int, peer: int, buffer: int, n_bytes: int, request: int) -> bool:
     """Begin to send or to receive a message; whether MPI has taken it."""
-    function, tag = load(program, ahead_at.IRECV), load(program, ahead_at.ANY_TAG)
-    if outgoing:
-        function, tag = load(program, ahead_at.ISEND), load(load(program, ahead_at.STATE), ahead_at.TAG)
+    function = load(program, ahead_at.ISEND) if outgoing else load(program, ahead_at.IRECV)
+    tag = load(load(program, ahead_at.STATE), ahead_at.TAG)
     datatype, comm = load(program, ahead_at.DATATYPE), load(program, ahead_at.COMMUNICATOR)
     return post_message(function, buffer, n_bytes, datatype, peer, tag, comm, request) == 0
 
@@ -97,8 +106,47 @@ def have_come(state: int, handles: int, count: int) -> int:
 
 
 @inner
-def finish_messages(state: int, handles: int, count: int, outgoing: int, patient: bool) -> int:
-    """Wait for messages: FINE, OTHERS, ENDED or CUT."""
+def _find_message(program: int, peer: int) -> int:
+    """Look for a message of a member that nothing has received: FINE, OTHERS if none is there, ANOTHER_RUN or CUT."""
+    state, comm = load(program, ahead_at.STATE), load(program, ahead_at.COMMUNICATOR)
+    flag, status = load(state, at.FLAG), load(state, at.STATUSES)
+    if probe_message(load(program, ahead_at.IPROBE), peer, load(program, ahead_at.ANY_TAG), comm, flag, status) != 0:
+        return at.CUT
+    if not load(flag, 0):
+        return at.OTHERS
+    tag = load_int(status + load(state, ahead_at.STATUS_TAG))
+    return at.FINE if tag == load(state, ahead_at.TAG) else _found(state, tag, 0, peer)
+
+
+@inner
+def _comes_soon(state: int, handle: int) -> bool:
+    for _ in range(load(state, ahead_at.TESTS)):
+        if have_come(state, handle, 1) != at.OTHERS:
+            return True
+    return False
+
+
+@inner
+def find_others(program: int) -> int:
+    """Look for messages of other runs where those of this one have not come: OTHERS if none is there, or an error."""
+    state = load(program, ahead_at.STATE)
+    for i in range(load(program, ahead_at.RECEIVES)):
+        handle = requests(program, 0) + i * load(program, ahead_at.HANDLE_BYTES)
+        peer = load(load(program, ahead_at.RECEIVE_ROWS) + 8 * ahead_at.MESSAGE_WORDS * i, ahead_at.PEER)
+        code = have_come(state, handle, 1)
+        if code == at.OTHERS:
+            code = _find_message(program, peer)
+            if code == at.ANOTHER_RUN and _comes_soon(state, handle):  # this run's came just before it
+                code = at.FINE
+        if code == at.CUT or code == at.ANOTHER_RUN:
+            return code
+    return at.OTHERS
+
+
+@inner
+def finish_messages(program: int, handles: int, count: int, outgoing: int, patient: bool) -> int:
+    """Wait for messages: FINE, OTHERS, ENDED or CUT, and ANOTHER_RUN of those to be received."""
+    state = load(program, ahead_at.STATE)
     while True:
         for i in range(load(state, ahead_at.TESTS)):
             code = have_come(state, handles, count)
@@ -106,6 +154,9 @@ def finish_messages(state: int, handles: int, count: int, outgoing: int, patient
                 return code
             if i >= load(state, at.POLLS):
                 give_way()
+        code = at.OTHERS if outgoing else find_others(program)
+        if code != at.OTHERS:
+            return code
         if not patient:
             return at.OTHERS
         if not look_around(state, 0, 0, outgoing):
@@ -113,17 +164,10 @@ def finish_messages(state: int, handles: int, count: int, outgoing: int, patient
 
 
 @inner
-def take_messages(run: int, program: int, state: int) -> int:
-    """Compare the tags of the messages that have just arrived, and note where their cells lie."""
+def take_messages(run: int, program: int) -> None:
+    """Note where the cells of messages lie."""
     for i in range(load(program, ahead_at.RECEIVES)):
         row = load(program, ahead_at.RECEIVE_ROWS) + 8 * ahead_at.MESSAGE_WORDS * i
-        status = load(state, at.STATUSES) + i * load(state, ahead_at.STATUS_BYTES)
-        tag = load_int(status + load(state, ahead_at.STATUS_TAG))
-        if tag == load(program, ahead_at.ANY_TAG):
-            return at.ANOTHER_RUN  # Python goes on with a run that compiled code gave up: found there, and still kept
-        if tag != load(state, ahead_at.TAG):
-            return _found(state, tag, 0, load(row, ahead_at.PEER))
         for j in range(load(row, ahead_at.SOURCES)):
             source = load(load(row, ahead_at.SOURCE_ROWS), j)
             store(load(run, at.RUN_ROWS), source, load(row, ahead_at.BUFFER))
-    return at.FINE

@@ -13,9 +13,12 @@ asks several times: it may oversleep, and then more than that has come.
 The system acknowledges what a process has read: if it reads several packets at once there are fewer acknowledgements,
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 
-Before a member asks for pieces of another node, or takes anything, it compares the number of the run and its key with
-all from which it gets something.  What comes first from another node *opens* the run, and says them: an empty message,
-or a small piece of a reduction that its sender has without waiting for another one.
+Before a member takes anything, it compares the number of the run and its key with all from which it gets something.
+The first piece of a member of another node says them.  It comes to memory, never to the result, and is received from
+the start, since what MPI does not expect takes longer.  The other pieces are received once all first ones are there.
+
+Others of the node read a large array where it lies, and a run ends once they have.  What they read of it, if it is
+small, is copied: then a run ends before that, and some runs later the copy is overwritten.
 """
 
 from __future__ import annotations
@@ -27,12 +30,11 @@ from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.ahead.blocks import done_word, line_of, made_word
 from spmd_grid.kernels.ahead.messages import (
     begin_message,
-    begin_messages,
     compare,
+    find_others,
     finish_messages,
     have_come,
     requests,
-    take_messages,
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
@@ -103,7 +105,7 @@ def _lines(run: int, program: int, pieces: int, state: int, number: int) -> int:
 
 @inner
 def _arrive(run: int, program: int, pieces: int, state: int, number: int, out: int) -> int:
-    """Compare what opens the run on other nodes, and begin to receive the other pieces; FINE, OTHERS or an error."""
+    """Begin to receive, once the first piece of each sender is there: FINE, OTHERS or an error."""
     if load(program, ahead_at.ARRIVED) == number:
         return at.FINE
     if load(pieces, ahead_at.LANDS):
@@ -111,8 +113,6 @@ def _arrive(run: int, program: int, pieces: int, state: int, number: int, out: i
         if code != at.FINE:
             return code
     code = have_come(state, requests(program, 0), load(program, ahead_at.RECEIVES))
-    if code == at.FINE:
-        code = take_messages(run, program, state)
     if code != at.FINE:
         return code
     for i in range(load(pieces, ahead_at.ARRIVALS)):
@@ -281,8 +281,6 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
     number = load(state, at.EPOCH)
     if load(program, ahead_at.SENT) != number:
-        if not begin_messages(program, 1):
-            return at.CUT
         for word in (ahead_at.STEP, ahead_at.TAKE, ahead_at.BEGUN, ahead_at.DEPARTED):
             store(pieces, word, 0)
         if load(pieces, ahead_at.LAST_READ) == 0:
@@ -302,6 +300,10 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
         else:
             tries += 1
             if tries >= load(state, ahead_at.TESTS):
+                if load(program, ahead_at.ARRIVED) != number:
+                    code = find_others(program)
+                    if code != at.OTHERS:
+                        return code
                 if not patient:
                     return at.OTHERS
                 if not _look_around(program, pieces, state, number):
@@ -317,8 +319,8 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
 @inner
 def finish_sends(program: int, patient: bool) -> int:
     """Wait until the pieces that this member has sent have gone: as `finish_messages`."""
-    state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
+    pieces = load(program, ahead_at.PIECES)
     handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS))
     if not load(pieces, ahead_at.BEGUN):
         return at.FINE
-    return finish_messages(state, handle, load(pieces, ahead_at.BEGUN), 1, patient)
+    return finish_messages(program, handle, load(pieces, ahead_at.BEGUN), 1, patient)

@@ -18,7 +18,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, load, load_acquire, store, store_release
 from spmd_grid.kernels.ahead import slots as ahead_at
-from spmd_grid.kernels.ahead.blocks import done_word, line_of
+from spmd_grid.kernels.ahead.blocks import copy_of, done_word, line_of
 from spmd_grid.kernels.ahead.messages import (
     begin_messages,
     compare,
@@ -73,10 +73,31 @@ def _catch_up(state: int, next_run: int, patient: bool) -> int:
 
 
 @inner
+def _until_read(state: int, next_run: int, patient: bool) -> int:
+    """Wait until others of the node have read the copy that this member overwrites in ``next_run``; as `_wait`."""
+    number = load(state, ahead_at.COPY_RUNS + next_run % ahead_at.COPY_SLOTS)
+    for i in range(load(state, at.MEMBERS)):
+        word = done_word(state, i)
+        if i != load(state, at.MEMBER) and load_acquire(word) < number:
+            if patient:
+                if wait_for(state, word, number, i) != at.FINE:
+                    return at.ENDED
+            elif not wait_a_while(state, word, number):
+                return at.OTHERS
+    return at.FINE
+
+
+@inner
 def _offset(run: int, program: int, state: int, x: int) -> int:
     """The offset at which the others of the node read this member's large array, or a copy of it in its memory."""
     n_bytes, pieces = load(program, ahead_at.POST_BYTES), load(program, ahead_at.PIECES)
     memory, offset = load(pieces, ahead_at.MEMORY), x - load(state, ahead_at.SEGMENT)
+    if load(pieces, ahead_at.COPIED):
+        number = load(state, at.EPOCH)
+        table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
+        copy_at(load(run, at.RUN_COPY), table, columns, 0, load(pieces, ahead_at.COPIED), x, copy_of(state, number), 0)
+        store(state, ahead_at.COPY_RUNS + number % ahead_at.COPY_SLOTS, number)
+        return copy_of(state, number) - load(state, ahead_at.SEGMENT)
     if load(pieces, ahead_at.PREPARED):
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
         copy_at(load(run, at.RUN_COPY), table, columns, 0, load(pieces, ahead_at.PREPARED), x, memory, 0)
@@ -155,7 +176,9 @@ def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
     """
     state, meeting = load(program, ahead_at.STATE), load(program, ahead_at.MEETING)
     number, key = load(state, at.EPOCH) + 1, load(program, ahead_at.KEY)
-    code = _catch_up(state, number, patient)
+    code, pieces = _catch_up(state, number, patient), load(program, ahead_at.PIECES)
+    if code == at.FINE and pieces and load(pieces, ahead_at.COPIED):
+        code = _until_read(state, number, patient)
     if code != at.FINE:
         return code
     store(state, at.EPOCH, number)
@@ -190,11 +213,10 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
         if not _send(run, program, number):
             return at.CUT
     if receives and load(program, ahead_at.ARRIVED) != number:
-        code = finish_messages(state, requests(program, 0), receives, 0, patient)
-        if code == at.FINE:
-            code = take_messages(run, program, state)
+        code = finish_messages(program, requests(program, 0), receives, 0, patient)
         if code != at.FINE:
             return code
+        take_messages(run, program)
         store(program, ahead_at.ARRIVED, number)
     if load_acquire(line_of(state, load(state, at.MEMBER), number)) != number:
         _post(run, program, state, x, number)
@@ -217,7 +239,7 @@ def end_ahead(program: int, patient: bool) -> int:
     if pieces and load(pieces, ahead_at.LAST_READ) <= load(pieces, ahead_at.TAKES) + 1:
         _say_done_once(state, number)
     if load(program, ahead_at.SENDS):
-        code = finish_messages(state, requests(program, 1), load(program, ahead_at.SENDS), 1, patient)
+        code = finish_messages(program, requests(program, 1), load(program, ahead_at.SENDS), 1, patient)
     if not pieces or code != at.FINE:
         return code
     code = finish_sends(program, patient)

@@ -14,8 +14,10 @@ PROGRAM = TESTS + 1  # address of the program of the last run
 SEGMENT, SEGMENT_BYTES = PROGRAM + 1, PROGRAM + 2  # the memory of this process that others see
 TAG = PROGRAM + 3  # of the messages of the last run: see messages.py
 NUMBERS, TAGS = TAG + 1, TAG + 2  # how many numbers of runs tags tell apart, and how many tags there are; powers of two
-STATUS_BYTES, STATUS_TAG = TAG + 3, TAG + 4  # bytes of MPI's status of a message, and before the tag in it
-BLOCKS = TAG + 5  # addresses of the blocks of the node's members: lines, and two words
+STATUS_TAG = TAG + 3  # bytes before the tag in MPI's status of a message
+COPIES, COPY_RUNS = TAG + 4, TAG + 5  # address of this member's copies for others of the node; the last run of each
+COPY_SLOTS, COPY_BYTES = 4, 1 << 15  # their number, and the bytes of the largest
+BLOCKS = COPY_RUNS + COPY_SLOTS  # addresses of the blocks of the node's members: lines, and two words
 # Bytes from the start of a line; its first words are its number, its key, and where a large array is.  LINE_PASSED is
 # the number again, once what was received for others of the node is there too.
 LINE_PASSED, LINE_ARRAY = 64, 128
@@ -42,7 +44,8 @@ WORKED = 27  # the last run whose copies have been made
 PASSES, PASS_ROWS = 28, 29  # copies of what was received to this member's line, for others of the node, likewise
 POST_FROM = 30  # the first byte of this member's array in its line
 POST_FIRST, POST_LAST = 31, 32  # or rows of the table that pack boxes of it, if there are any
-WORDS = 33
+IPROBE = 33  # address of MPI_Iprobe
+WORDS = 34
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 
 # A message.
@@ -79,13 +82,14 @@ LAST_READ = 24
 NAPS = 25  # whether this member sends nothing, so that it may look less often for what comes
 NAP, BEGAN, NOW = 26, 28, 30  # seconds and nanoseconds: of a nap, when the pieces of this run began to come, and now
 LANDS = 32  # whether some pieces come to the result itself
-PIECE_WORDS = 33
+COPIED = 33  # rows of the table that copy what others of the node read of x to a copy; 0: they read x, or PREPARED ones
+PIECE_WORDS = 34
 FIRST_ARRIVAL, LAST_ARRIVAL = 0, 1  # of a step: handles of the pieces that it waits for
 FIRST_INPUT, LAST_INPUT, FOLD_INTO, ELEMENTS = 2, 3, 4, 5  # what it folds, into which address
 FIRST_PACKED, LAST_PACKED = 6, 7  # rows of the table that copy from x to the memory
 FIRST_LEAVE, LAST_LEAVE = 8, 9
 MADE = 10  # the number of pieces for others of the node that are there after it
-AWAITS = 11  # whether it waits for any piece: also for such as have no handle, since they open a run
+AWAITS = 11  # whether it waits for any piece: also for such as have no handle here, since they come first
 STEP_WORDS = 12
 ARRIVAL_PEER, ARRIVAL_AT, ARRIVAL_BYTES, ARRIVAL_HANDLE = 0, 1, 2, 3
 ARRIVAL_LANDS = 4  # whether it comes to byte ARRIVAL_AT of the result, which is an address else

@@ -19,7 +19,6 @@ from spmd_grid.ops.loops.entry import LoopActivity
 from spmd_grid.ops.loops.piece_program import PieceProgram
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.ops.movement.ahead import AheadWork, Need
-from spmd_grid.ops.movement.pieces import opening_bytes
 from spmd_grid.transport.communicator import HEADER_BYTES
 from spmd_grid.transport.gate import Gate
 
@@ -146,14 +145,13 @@ class AheadRun(CompiledRun):
             for source, rows in sent.packs:
                 packs.append([source, len(copies), len(copies) + len(rows), address])
                 copies += rows
-        most = opening_bytes(lines.meeting.nodes)  # another run may send more
         for taken in work.receives:
             where = self._words([[source] for source in taken.sources])
-            if taken.opens_at is None:
-                address = self._message(most)
+            if taken.memory_at is None:
+                address = self._message(taken.n_bytes)
             else:
-                address = self._memory[self.call.comm.rank] + taken.opens_at
-            received.append([taken.peer, address, most, len(taken.sources), where])
+                address = self._memory[self.call.comm.rank] + taken.memory_at
+            received.append([taken.peer, address, taken.n_bytes, len(taken.sources), where])
             if taken.passed_to:
                 passes.append([address, taken.passed_to, taken.n_bytes])
         needs = [self._need(each) for each in work.needs]
@@ -176,6 +174,7 @@ class AheadRun(CompiledRun):
         handles = self.keep(np.zeros((len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))
         words[ahead_at.HANDLES], words[ahead_at.HANDLE_BYTES] = kernels.address_of(handles), posting.handle_bytes
         words[ahead_at.ISEND], words[ahead_at.IRECV] = posting.isend, posting.irecv
+        words[ahead_at.IPROBE] = posting.iprobe
         words[ahead_at.DATATYPE], words[ahead_at.COMMUNICATOR] = posting.datatype, posting.comm
         words[ahead_at.ANY_TAG] = posting.tag
         return words

@@ -24,12 +24,12 @@ class PieceProgram:
 
     def __init__(self, pieces: Pieces, lines: AheadLines, memory: Mapping[int, int], me: int):
         self._memory, self._me, self._alive = memory, me, list[Any]()
-        self._copies: list[kernels.BoxRow] = list(pieces.prepared)
+        self._copies: list[kernels.BoxRow] = [*(pieces.copies or pieces.prepared)]
         steps, inputs, leaves, takes = (list[list[int]]() for _ in range(4))
         arrivals: list[tuple[Arrival, int]] = []
-        openings = pieces.openings
+        first = pieces.first_arrivals
         for step in (*pieces.steps, *pieces.departures):
-            awaited = [arrival for arrival in step.arrivals if arrival != openings.get(arrival.peer)]
+            awaited = [arrival for arrival in step.arrivals if arrival != first[arrival.peer]]
             row = [len(arrivals), len(arrivals) + len(awaited), len(inputs), len(inputs) + len(step.inputs)]
             row += [memory[me] + step.into, step.elements, *self._rows(step.packs)]
             row += [len(leaves), len(leaves) + len(step.leaves), step.made, bool(step.arrivals)]
@@ -61,6 +61,7 @@ class PieceProgram:
         most = max((len(step.inputs) for step in pieces.steps), default=0)
         words[ahead_at.FOLD], words[ahead_at.FOLDED] = pieces.fold, self._keep(np.zeros(most + 1, np.int64))
         words[ahead_at.MEMORY], words[ahead_at.PREPARED] = memory[me], len(pieces.prepared)
+        words[ahead_at.COPIED] = len(pieces.copies)
         table = kernels.build_table(self._copies)
         words[ahead_at.PIECE_TABLE], words[ahead_at.PIECE_COLUMNS] = self._keep(table), table.shape[1]
         self.address = kernels.address_of(words)

@@ -15,7 +15,6 @@ reshardings where that takes fewer messages::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
-from spmd_grid.ops.movement.crossing_pieces import Item
+from spmd_grid.ops.movement.items import Item
 from spmd_grid.ops.movement.pieces import Pieces
 from spmd_grid.ops.movement.posted import posted_by
 from spmd_grid.typing import Shape
@@ -38,9 +37,7 @@ __all__ = [
     "Need",
     "ahead_messages",
     "ahead_work",
-    "decode_receives",
     "direct_messages",
-    "encode_receives",
 ]
 
 _ALIGNED = 16  # bytes between arrays in a line
@@ -81,14 +78,14 @@ class Outgoing(NamedTuple):
 class Incoming(NamedTuple):
     """A message from ``peer`` with arrays of ``sources``; ``passed_to``: as of an `AheadMessage`.
 
-    ``opens_at``: of a piece that opens a run, the byte of the memory for pieces that it comes to.
+    ``memory_at``: of the first piece of a run in pieces, the byte of the memory for these that it comes to.
     """
 
     peer: int
     n_bytes: int = 0
     sources: Sequence[int] = ()
     passed_to: int = 0
-    opens_at: int | None = None
+    memory_at: int | None = None
 
 
 class Need(NamedTuple):
@@ -109,7 +106,7 @@ class AheadWork(NamedTuple):
     ``posts``: what the others of the node read in this member's line, of ``post_bytes``, from byte ``post_from`` of its
     array on, or packed by ``post_rows``.  ``carries``: the lines
     that go to messages.  ``needs``: the lines that this member reads itself.  ``work``: the copies to the
-    result.  ``pieces``: in which large arrays travel; messages then only open the run.
+    result.  ``pieces``: in which large arrays travel; of each sender the first is such a message.
     """
 
     sends: Sequence[Outgoing]
@@ -125,25 +122,12 @@ class AheadWork(NamedTuple):
 
     @staticmethod
     def by_pieces(pieces: Pieces, me: int, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
-        """The work of member ``me`` in a run in pieces; others of the node read ``read_bytes`` of its array."""
+        """The work of member ``me`` in a run in pieces; the others of the node read ``read_bytes`` here."""
         posts = ahead_at.OWN_ARRAY if read_bytes else ahead_at.NO_ARRAY
-        sends = [Outgoing(peer) for peer in pieces.receivers if peer not in pieces.opens]
-        positions = {peer: arrival.at for peer, arrival in pieces.openings.items()}
-        receives = [Incoming(peer, opens_at=positions.get(peer)) for peer in pieces.senders]
+        first = pieces.first_arrivals.values()
+        receives = [Incoming(each.peer, each.n_bytes, memory_at=each.at) for each in first]
         needs = [Need(each, each) for each in pieces.read_by(me)]
-        return AheadWork(sends, receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
-
-
-def encode_receives(transfer: Transfer) -> bytes:
-    """The boxes that this member receives, for the others."""
-    return json.dumps(
-        [(each.peer, each.source_box.starts, each.source_box.stops) for each in transfer.receives]
-    ).encode()
-
-
-def decode_receives(text: bytes) -> list[Item]:
-    """The boxes that another member receives."""
-    return [Item(peer, Box(tuple(starts), tuple(stops))) for peer, starts, stops in json.loads(text)]
+        return AheadWork((), receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
 
 
 def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int) -> list[AheadMessage]:

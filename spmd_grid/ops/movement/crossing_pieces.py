@@ -18,23 +18,18 @@ from spmd_grid.grid.box import Box, run_boxes
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
 from spmd_grid.ops.loops.work import copies_of
+from spmd_grid.ops.movement.items import Item
 from spmd_grid.ops.movement.pieces import Arrival, Leave, Memory, Pieces, Position, Step, Take
+from spmd_grid.ops.movement.posted import Posted, copied_by
 from spmd_grid.typing import Shape
 
-__all__ = ["Item", "pieces_of_movement"]
+__all__ = ["pieces_of_movement"]
 
 # Large messages leave the cable idle at their ends; many small ones cost more than they hide, and so do packets that
 # are half empty: a piece fills five where frames have 9,000 bytes, as in many clusters.  What takes a while to cross
 # has fewer and larger pieces: each is announced and asked for.
 _PIECE = 5 * (69 << 7)
 _LONG, _PIECES_OF_LONG, _MOST_PIECE = 1 << 20, 8, 1 << 18
-
-
-class Item(NamedTuple):
-    """A box of the array of ``source``, for some members of one node."""
-
-    source: int
-    box: Box
 
 
 class _Piece(NamedTuple):
@@ -82,16 +77,17 @@ class _Group(NamedTuple):
     dtype: np.dtype
     nodes: NodeMap
     pieces: Sequence[_Piece]
+    copied: Sequence[Posted]  # by members: what they copy of their arrays for others of their node
 
     def near(self, member: int) -> tuple[int, ...]:
         """The members of the node of ``member``."""
         return self.nodes.nodes[self.nodes.node_of[member]]
 
     def bytes_read(self, member: int) -> int:
-        """The bytes of the array of ``member`` if others of its node read it, else 0."""
-        others = [other for other in self.near(member) if other != member]
-        shape = self.shapes[member]
-        if shape is None or not any(item.source == member for other in others for item in self.received[other]):
+        """The bytes of the array of ``member`` if others of its node read it where it lies, else 0."""
+        shape, others = self.shapes[member], [other for other in self.near(member) if other != member]
+        is_read = any(item.source == member for other in others for item in self.received[other])
+        if shape is None or not is_read or self.copied[member].n_bytes:
             return 0
         return Box.from_shape(shape).size * self.dtype.itemsize
 
@@ -116,15 +112,18 @@ def pieces_of_movement(
 ) -> tuple[Pieces, int]:
     """The part of this member in ``transfer`` of arrays of these shapes; ``received``: what each member needs.  Local.
 
-    The second result is the number of bytes of its array that others of the node read.  ``constant``: rows that fill
-    the result before anything else, from the array after those of all members.
+    The second result is the number of bytes of its array, or of a copy, that others of the node read.  ``constant``:
+    rows that fill the result before anything else, from the array after those of all members.
     """
     me = transfer.rank
-    group = _Group(shapes, received, dtype, nodes, _crossing(received, nodes, dtype.itemsize))
+    crossing = _crossing(received, nodes, dtype.itemsize)
+    group = _Group(shapes, received, dtype, nodes, crossing, copied_by(received, dtype, nodes))
     n_bytes, positions = group.memory(me)
     departures = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
     mine = [piece for piece in group.pieces if piece.receiver == me]
-    landing = {} if constant else _landing(group, transfer, mine)
+    first = {piece.item.source: piece for piece in reversed(mine)}
+    later = [piece for piece in mine if piece is not first[piece.item.source]]
+    landing = {} if constant else _landing(group, transfer, later)
     steps = []
     for made, piece in enumerate(mine, 1):
         at = landing.get(piece, positions[piece])
@@ -134,7 +133,10 @@ def pieces_of_movement(
     takes += _near_takes(group, transfer)
     takes += _far_takes(group, transfer, landing)
     lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
-    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures), group.bytes_read(me)
+    copied, shape = group.copied[me], shapes[me]
+    copies = () if shape is None else copied.rows(shape, dtype)
+    read_bytes = group.bytes_read(me) or copied.n_bytes
+    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures, copies), read_bytes
 
 
 def _bytes(group: _Group, piece: _Piece) -> int:
@@ -170,13 +172,21 @@ def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
     near = group.near(transfer.rank)
     takes = []
     for receive in sorted(transfer.receives, key=lambda each: each.peer != transfer.rank):
-        shape, box = group.shapes[receive.peer], receive.box
-        if receive.peer in near and shape is not None and transfer.target_shape is not None:
-            spans = _spans(box.size, -(-box.size * group.dtype.itemsize // _MOST_PIECE))
-            for part in [part for span in spans for part in run_boxes(box.shape, *span)]:
-                source, target = part.shift(receive.source_box.starts), part.shift(box.starts)
-                rows = copies_of(shape, source, transfer.target_shape, target, group.dtype)
-                takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
+        shape, box, target_shape = group.shapes[receive.peer], receive.box, transfer.target_shape
+        if receive.peer not in near or shape is None or target_shape is None:
+            continue
+        copied = group.copied[receive.peer].starts or {}
+        if receive.peer != transfer.rank and receive.source_box in copied:
+            cells = Box.from_shape(receive.source_box.shape)
+            start = copied[receive.source_box]
+            rows = copies_of(cells.shape, cells, target_shape, box, group.dtype, 0, start)
+            takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
+            continue
+        spans = _spans(box.size, -(-box.size * group.dtype.itemsize // _MOST_PIECE))
+        for part in [part for span in spans for part in run_boxes(box.shape, *span)]:
+            source, target = part.shift(receive.source_box.starts), part.shift(box.starts)
+            rows = copies_of(shape, source, target_shape, target, group.dtype)
+            takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
     return takes
 
 

@@ -29,13 +29,12 @@ from spmd_grid.ops.movement.ahead import (
     AheadWork,
     ahead_messages,
     ahead_work,
-    decode_receives,
     direct_messages,
-    encode_receives,
 )
 from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
 from spmd_grid.ops.movement.fetched_copies import FetchedCopies
+from spmd_grid.ops.movement.items import decode_receives, encode_receives
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.movement.posted import fit_lines
 from spmd_grid.ops.movement.relayed_copies import RelayedCopies

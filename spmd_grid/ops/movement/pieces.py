@@ -5,17 +5,13 @@ See ``kernels/ahead/pieces.py``, which runs it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels import BoxRow
-from spmd_grid.kernels.ahead.slots import IN_MEMORY, LINE_POST_BYTES
-from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.links.sizes import MOST_OPENING
+from spmd_grid.kernels.ahead.slots import IN_MEMORY
 
-__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "opened_by", "opening_bytes"]
+__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take"]
 
 _LINE = 64  # bytes: pieces share no line
 
@@ -80,8 +76,8 @@ class Pieces(NamedTuple):
 
     ``gate``: the first step that reads arrays of others of the node.  ``fold``: the address of the compiled fold.
     ``prepared``: rows that copy the array to the start of the memory, for others to read.  ``lends``: whether others of
-    the node read this member's array or memory.  ``opens``: the members on which this one's first piece opens the run;
-    ``opened_by``: those that open it here so.
+    the node read this member's array or memory: a run waits for them at its end.  ``copies``: rows that copy what they
+    read of the array instead, to where it is left behind.
     """
 
     steps: Sequence[Step]
@@ -92,8 +88,7 @@ class Pieces(NamedTuple):
     prepared: Sequence[BoxRow]
     lends: bool
     departures: Sequence[Step] = ()
-    opens: Collection[int] = ()
-    opened_by: Collection[int] = ()
+    copies: Sequence[BoxRow] = ()
 
     @property
     def leaves(self) -> list[Leave]:
@@ -125,13 +120,10 @@ class Pieces(NamedTuple):
         return found
 
     @property
-    def openings(self) -> Mapping[int, Arrival]:
-        """The pieces that open the run here, by their senders."""
+    def first_arrivals(self) -> Mapping[int, Arrival]:
+        """The first piece of each member that sends pieces to this one, which does not land, by members."""
         arrivals = [arrival for step in self.steps for arrival in step.arrivals]
-        return {
-            peer: min((each for each in arrivals if each.peer == peer), key=lambda each: each.order)
-            for peer in self.opened_by
-        }
+        return {arrival.peer: arrival for arrival in sorted(arrivals, key=lambda each: each.order, reverse=True)}
 
     @property
     def senders(self) -> list[int]:
@@ -142,23 +134,6 @@ class Pieces(NamedTuple):
     def receivers(self) -> list[int]:
         """The members to which this one sends pieces."""
         return sorted({leave.peer for leave in self.leaves})
-
-
-def opened_by(steps: Iterable[Step]) -> frozenset[int]:
-    """The members on which the first piece of who makes ``steps`` may open the run: it is small, and waits for none.
-
-    Of a movement none does: what a member copies within its node it would copy later, once the run is known.
-    """
-    first: dict[int, int] = {}
-    for step in takewhile(lambda step: not step.arrivals, steps):
-        for leave in step.leaves:
-            first.setdefault(leave.peer, leave.n_bytes)
-    return frozenset(peer for peer, n_bytes in first.items() if n_bytes <= MOST_OPENING)
-
-
-def opening_bytes(nodes: NodeMap) -> int:
-    """The bytes of the largest message that opens any run of a group, which one of another plan may be."""
-    return max(MOST_OPENING, LINE_POST_BYTES, at.LINE_ARRAY_BYTES * max(map(len, nodes.nodes)))
 
 
 class Memory:

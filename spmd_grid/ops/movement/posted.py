@@ -1,4 +1,4 @@
-"""The part of a small array that others of the node read in a member's line, in runs without a meeting.
+"""The part of a small array that others of the node read in a member's line, or a copy, in runs without a meeting.
 
 It is what they need, with the bytes between, as it lies in the array.  Where that is too much for a line, as of columns
 of a large array, the boxes that they need are packed one after the other.
@@ -14,12 +14,12 @@ import numpy as np
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
-from spmd_grid.kernels.ahead.slots import LINE_POST_BYTES
+from spmd_grid.kernels.ahead.slots import COPY_BYTES, LINE_POST_BYTES
 from spmd_grid.ops.loops.work import copies_of
-from spmd_grid.ops.movement.crossing_pieces import Item
+from spmd_grid.ops.movement.items import Item
 from spmd_grid.typing import Shape
 
-__all__ = ["Posted", "fit_lines", "posted_by"]
+__all__ = ["Posted", "copied_by", "fit_lines", "posted_by"]
 
 _ALIGNED = 16  # bytes between boxes in a line
 
@@ -47,11 +47,7 @@ def posted_by(
     carried: Iterable[Item] = (),
 ) -> list[Posted]:
     """The parts that members post; ``carried``: boxes that others of its node send, from where they lie.  Local."""
-    boxes: list[dict[Box, None]] = [{} for _ in shapes]
-    for member, items in enumerate(received):
-        for item in items:
-            if item.source != member and nodes.node_of[item.source] == nodes.node_of[member] and item.box.size:
-                boxes[item.source][item.box] = None
+    boxes = _boxes_read(received, nodes)
     is_packed = [True] * len(shapes)
     for item in carried:
         if item.box.size:
@@ -67,6 +63,22 @@ def posted_by(
         posted = Posted((last + 1) * dtype.itemsize - first, first)
         found.append(_packed(needed, dtype) if may_pack and posted.n_bytes > LINE_POST_BYTES else posted)
     return found
+
+
+def copied_by(received: Sequence[Sequence[Item]], dtype: np.dtype, nodes: NodeMap) -> list[Posted]:
+    """The parts of large arrays that members copy for others of the node: packed, where they are small.  Local."""
+    found = [_packed(boxes, dtype) for boxes in _boxes_read(received, nodes)]
+    return [each if each.n_bytes <= COPY_BYTES else Posted() for each in found]
+
+
+def _boxes_read(received: Sequence[Sequence[Item]], nodes: NodeMap) -> list[dict[Box, None]]:
+    """The boxes of each member's array that others of its node need."""
+    boxes: list[dict[Box, None]] = [{} for _ in received]
+    for member, items in enumerate(received):
+        for item in items:
+            if item.source != member and nodes.node_of[item.source] == nodes.node_of[member] and item.box.size:
+                boxes[item.source][item.box] = None
+    return boxes
 
 
 def _packed(boxes: Iterable[Box], dtype: np.dtype) -> Posted:

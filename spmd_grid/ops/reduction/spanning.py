@@ -21,10 +21,9 @@ from spmd_grid.ops.loops.work import Fold, LoopWork, copies_of_transfer, is_shor
 from spmd_grid.ops.movement.ahead import (
     AheadWork,
     ahead_work,
-    decode_receives,
     direct_messages,
-    encode_receives,
 )
+from spmd_grid.ops.movement.items import decode_receives, encode_receives
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.movement.posted import fit_lines
 from spmd_grid.ops.reduction.crossing.ahead import FoldInPieces

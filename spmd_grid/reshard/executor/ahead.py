@@ -27,7 +27,8 @@ from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of_transfer
 from spmd_grid.ops.movement.ahead import AheadMessage, AheadWork, ahead_messages, ahead_work, direct_messages
-from spmd_grid.ops.movement.crossing_pieces import Item, pieces_of_movement
+from spmd_grid.ops.movement.crossing_pieces import pieces_of_movement
+from spmd_grid.ops.movement.items import Item
 from spmd_grid.ops.movement.posted import fit_lines
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan

@@ -37,7 +37,7 @@ class MpiLibrary(NamedTuple):
     """The properties of the MPI library in use that compiled code needs."""
 
     functions: tuple[int, int]  # addresses of MPI_Startall and MPI_Testall
-    posts: tuple[int, int]  # addresses of MPI_Isend and MPI_Irecv
+    posts: tuple[int, int, int]  # addresses of MPI_Isend, MPI_Irecv and MPI_Iprobe
     status_bytes: int
     status_tag: int  # bytes before the tag in a status
 
@@ -63,11 +63,11 @@ class MpiLibrary(NamedTuple):
 def library() -> MpiLibrary:
     """The MPI library in use."""
     symbols = ctypes.CDLL(MPI.__file__)
-    start, test, send, receive = (
+    start, test, send, receive, probe = (
         ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value or 0
-        for name in ("MPI_Startall", "MPI_Testall", "MPI_Isend", "MPI_Irecv")
+        for name in ("MPI_Startall", "MPI_Testall", "MPI_Isend", "MPI_Irecv", "MPI_Iprobe")
     )
-    return MpiLibrary((start, test), (send, receive), MPI._sizeof(MPI.Status), _tag_in_status())
+    return MpiLibrary((start, test), (send, receive, probe), MPI._sizeof(MPI.Status), _tag_in_status())
 
 
 def _tag_in_status() -> int:

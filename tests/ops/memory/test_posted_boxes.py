@@ -5,7 +5,7 @@ import numpy as np
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels.ahead.slots import LINE_POST_BYTES
-from spmd_grid.ops.movement.crossing_pieces import Item
+from spmd_grid.ops.movement.items import Item
 from spmd_grid.ops.movement.posted import Posted, fit_lines, posted_by
 
 # Members 0, 1 and 2 share a node, 3 has another one.

@@ -4,7 +4,7 @@ import pytest
 from support.jobs import check_fine
 
 RESULTS = """
-import functools, itertools
+import functools, itertools, time
 import numpy as np
 import spmd_grid as sg
 from support.ops.compiled_runs import in_loop
@@ -67,6 +67,16 @@ for root in range(n):
         block = slice(*[min(7, -(-7 // n) * each) for each in (me, me + 1)])
         with sg.scatter.plan(grid, *((rows, 7), float) if me == root else (None, None), [0], 1, [root]) as plan:
             check(plan, lambda k: cells + k if me == root else None, lambda k: cells[:, block] + k, float)
+cells = np.arange(8.0 * 1500).reshape(1500, 8)
+with sg.scatter.plan(grid, *((cells.shape, float) if me == 0 else (None, None)), [0], 1, [0]) as plan:
+    for k in range(30):  # the root is ahead of its mate, who reads copies of parts
+        if k == 3 and me == 1:
+            time.sleep(0.05)
+        x = cells + k if me == 0 else None
+        got = plan.run(x)
+        if me == 0:
+            x[...] = 77
+        assert np.array_equal(got, np.split(cells + k, n, 1)[me]), k
 for offset in (-3, -2, -1, 1, 2, 5):
     for rotate, fill, m in ((True, None, 3), (False, None, 3), (False, -1.0, 3), (False, -1.0, 3000)):
         source = (me - offset) % n if rotate else me - offset

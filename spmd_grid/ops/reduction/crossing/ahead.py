@@ -26,8 +26,6 @@ from spmd_grid.ops.movement.pieces import (
     Position,
     Step,
     Take,
-    opened_by,
-    opening_bytes,
 )
 from spmd_grid.ops.reduction.crossing.chunks import Chunk, FoldedBox, chunks_of, courses_of
 from spmd_grid.ops.reduction.crossing.fold_tasks import FoldTask, Positions, tasks_of
@@ -59,7 +57,6 @@ class FoldInPieces:
         self._starts = starts if self._is_prepared else [run[0] for run in runs if run is not None]
         self.array_bytes = sum(sizes) * dtype.itemsize
         self._reads = len(self._near) > 1 or self._is_prepared
-        self._least_buffer = opening_bytes(nodes)
 
     def _tasks(self, member: int) -> tuple[list[FoldTask[Position]], Mapping[Chunk, int], Memory]:
         """The tasks of a member in order, where results lie in its memory, and this.
@@ -82,7 +79,7 @@ class FoldInPieces:
             return Position(IN_MEMORY, results[chunk])
 
         def buffer(n: int) -> Position:
-            return Position(IN_MEMORY, memory.take(max(n * itemsize, self._least_buffer)))  # a piece may open the run
+            return Position(IN_MEMORY, memory.take(n * itemsize))
 
         positions = Positions(row, result, buffer)
         tasks: list[FoldTask[Position]] = []
@@ -95,11 +92,8 @@ class FoldInPieces:
         """This member's part.  Local."""
         steps, memory = self._steps(self._me)
         takes = self._takes() if has_result else []
-        senders = {arrival.peer for step in steps for arrival in step.arrivals}
-        openers = [peer for peer in sorted(senders) if self._me in opened_by(self._steps(peer)[0])]
         fold, lends = kernels.fold_address(kind, self._dtype), len(self._near) > 1
-        opens = opened_by(steps)
-        return Pieces(steps, takes, memory.n_bytes, 0, fold, self._prepared(), lends, (), opens, openers)
+        return Pieces(steps, takes, memory.n_bytes, 0, fold, self._prepared(), lends)
 
     def _steps(self, member: int) -> tuple[list[Step], Memory]:
         """The steps of a member, and its memory."""
