@@ -14,8 +14,9 @@ The system acknowledges what a process has read: if it reads several packets at 
 which take their part of the cable.  Where ranks share a core, others of the node have it meanwhile.
 
 Before a member takes anything, it compares the number of the run and its key with all from which it gets something.
-The first piece of a member of another node says them.  It comes to memory, never to the result, and is received from
-the start, since what MPI does not expect takes longer.  The other pieces are received once all first ones are there.
+What comes first from a member of another node *opens* the run, and says them: a piece that its sender has without
+waiting for another one, or an empty message.  It comes to memory, never to the result, and is received from the start,
+since what MPI does not expect takes longer.  Other pieces are received once the run is open.
 
 Others of the node read a large array where it lies, and a run ends once they have.  What they read of it, if it is
 small, is copied: then a run ends before that, and some runs later the copy is overwritten.
@@ -30,6 +31,7 @@ from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.ahead.blocks import done_word, line_of, made_word
 from spmd_grid.kernels.ahead.messages import (
     begin_message,
+    begin_messages,
     compare,
     find_others,
     finish_messages,
@@ -105,7 +107,7 @@ def _lines(run: int, program: int, pieces: int, state: int, number: int) -> int:
 
 @inner
 def _arrive(run: int, program: int, pieces: int, state: int, number: int, out: int) -> int:
-    """Begin to receive, once the first piece of each sender is there: FINE, OTHERS or an error."""
+    """Begin to receive, once all senders have opened the run: FINE, OTHERS or an error."""
     if load(program, ahead_at.ARRIVED) == number:
         return at.FINE
     if load(pieces, ahead_at.LANDS):
@@ -281,6 +283,8 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
     number = load(state, at.EPOCH)
     if load(program, ahead_at.SENT) != number:
+        if not begin_messages(program, 1):
+            return at.CUT
         for word in (ahead_at.STEP, ahead_at.TAKE, ahead_at.BEGUN, ahead_at.DEPARTED):
             store(pieces, word, 0)
         if load(pieces, ahead_at.LAST_READ) == 0:

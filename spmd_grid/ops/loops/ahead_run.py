@@ -147,10 +147,10 @@ class AheadRun(CompiledRun):
                 copies += rows
         for taken in work.receives:
             where = self._words([[source] for source in taken.sources])
-            if taken.memory_at is None:
+            if taken.opens_at is None:
                 address = self._message(taken.n_bytes)
             else:
-                address = self._memory[self.call.comm.rank] + taken.memory_at
+                address = self._memory[self.call.comm.rank] + taken.opens_at
             received.append([taken.peer, address, taken.n_bytes, len(taken.sources), where])
             if taken.passed_to:
                 passes.append([address, taken.passed_to, taken.n_bytes])

@@ -27,9 +27,9 @@ class PieceProgram:
         self._copies: list[kernels.BoxRow] = [*(pieces.copies or pieces.prepared)]
         steps, inputs, leaves, takes = (list[list[int]]() for _ in range(4))
         arrivals: list[tuple[Arrival, int]] = []
-        first = pieces.first_arrivals
+        openings = pieces.openings
         for step in (*pieces.steps, *pieces.departures):
-            awaited = [arrival for arrival in step.arrivals if arrival != first[arrival.peer]]
+            awaited = [arrival for arrival in step.arrivals if arrival != openings.get(arrival.peer)]
             row = [len(arrivals), len(arrivals) + len(awaited), len(inputs), len(inputs) + len(step.inputs)]
             row += [memory[me] + step.into, step.elements, *self._rows(step.packs)]
             row += [len(leaves), len(leaves) + len(step.leaves), step.made, bool(step.arrivals)]

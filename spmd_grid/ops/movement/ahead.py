@@ -78,14 +78,14 @@ class Outgoing(NamedTuple):
 class Incoming(NamedTuple):
     """A message from ``peer`` with arrays of ``sources``; ``passed_to``: as of an `AheadMessage`.
 
-    ``memory_at``: of the first piece of a run in pieces, the byte of the memory for these that it comes to.
+    ``opens_at``: of a piece that opens a run, the byte of the memory for pieces that it comes to.
     """
 
     peer: int
     n_bytes: int = 0
     sources: Sequence[int] = ()
     passed_to: int = 0
-    memory_at: int | None = None
+    opens_at: int | None = None
 
 
 class Need(NamedTuple):
@@ -106,7 +106,7 @@ class AheadWork(NamedTuple):
     ``posts``: what the others of the node read in this member's line, of ``post_bytes``, from byte ``post_from`` of its
     array on, or packed by ``post_rows``.  ``carries``: the lines
     that go to messages.  ``needs``: the lines that this member reads itself.  ``work``: the copies to the
-    result.  ``pieces``: in which large arrays travel; of each sender the first is such a message.
+    result.  ``pieces``: in which large arrays travel; messages then only open the run.
     """
 
     sends: Sequence[Outgoing]
@@ -124,10 +124,12 @@ class AheadWork(NamedTuple):
     def by_pieces(pieces: Pieces, me: int, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
         """The work of member ``me`` in a run in pieces; the others of the node read ``read_bytes`` here."""
         posts = ahead_at.OWN_ARRAY if read_bytes else ahead_at.NO_ARRAY
-        first = pieces.first_arrivals.values()
-        receives = [Incoming(each.peer, each.n_bytes, memory_at=each.at) for each in first]
+        sends = [Outgoing(peer) for peer in pieces.receivers if peer not in pieces.opens]
+        openings = pieces.openings
+        receives = [Incoming(peer) for peer in pieces.senders if peer not in openings]
+        receives += [Incoming(peer, each.n_bytes, opens_at=each.at) for peer, each in openings.items()]
         needs = [Need(each, each) for each in pieces.read_by(me)]
-        return AheadWork((), receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
+        return AheadWork(sends, receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
 
 
 def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int) -> list[AheadMessage]:

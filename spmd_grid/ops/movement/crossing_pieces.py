@@ -136,7 +136,8 @@ def pieces_of_movement(
     copied, shape = group.copied[me], shapes[me]
     copies = () if shape is None else copied.rows(shape, dtype)
     read_bytes = group.bytes_read(me) or copied.n_bytes
-    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures, copies), read_bytes
+    opens = {leave.peer for step in departures for leave in step.leaves}
+    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures, copies, opens, set(first)), read_bytes
 
 
 def _bytes(group: _Group, piece: _Piece) -> int:

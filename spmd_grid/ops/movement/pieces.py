@@ -5,13 +5,14 @@ See ``kernels/ahead/pieces.py``, which runs it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
 
-__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take"]
+__all__ = ["Arrival", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "opened_by"]
 
 _LINE = 64  # bytes: pieces share no line
 
@@ -77,7 +78,8 @@ class Pieces(NamedTuple):
     ``gate``: the first step that reads arrays of others of the node.  ``fold``: the address of the compiled fold.
     ``prepared``: rows that copy the array to the start of the memory, for others to read.  ``lends``: whether others of
     the node read this member's array or memory: a run waits for them at its end.  ``copies``: rows that copy what they
-    read of the array instead, to where it is left behind.
+    read of the array instead, to where it is left behind.  ``opens``: the members on which this one's first piece opens
+    the run, since it waits for nothing; ``opened_by``: those that open it here so.
     """
 
     steps: Sequence[Step]
@@ -89,6 +91,8 @@ class Pieces(NamedTuple):
     lends: bool
     departures: Sequence[Step] = ()
     copies: Sequence[BoxRow] = ()
+    opens: Collection[int] = ()
+    opened_by: Collection[int] = ()
 
     @property
     def leaves(self) -> list[Leave]:
@@ -120,9 +124,9 @@ class Pieces(NamedTuple):
         return found
 
     @property
-    def first_arrivals(self) -> Mapping[int, Arrival]:
-        """The first piece of each member that sends pieces to this one, which does not land, by members."""
-        arrivals = [arrival for step in self.steps for arrival in step.arrivals]
+    def openings(self) -> Mapping[int, Arrival]:
+        """The pieces that open the run here, which do not land, by their senders."""
+        arrivals = [arrival for step in self.steps for arrival in step.arrivals if arrival.peer in self.opened_by]
         return {arrival.peer: arrival for arrival in sorted(arrivals, key=lambda each: each.order, reverse=True)}
 
     @property
@@ -134,6 +138,12 @@ class Pieces(NamedTuple):
     def receivers(self) -> list[int]:
         """The members to which this one sends pieces."""
         return sorted({leave.peer for leave in self.leaves})
+
+
+def opened_by(steps: Iterable[Step]) -> frozenset[int]:
+    """The members on which the first piece of who makes ``steps`` opens the run: it waits for none."""
+    before = takewhile(lambda step: not step.arrivals, steps)
+    return frozenset(leave.peer for step in before for leave in step.leaves)
 
 
 class Memory:

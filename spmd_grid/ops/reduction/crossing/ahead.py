@@ -26,6 +26,7 @@ from spmd_grid.ops.movement.pieces import (
     Position,
     Step,
     Take,
+    opened_by,
 )
 from spmd_grid.ops.reduction.crossing.chunks import Chunk, FoldedBox, chunks_of, courses_of
 from spmd_grid.ops.reduction.crossing.fold_tasks import FoldTask, Positions, tasks_of
@@ -93,7 +94,19 @@ class FoldInPieces:
         steps, memory = self._steps(self._me)
         takes = self._takes() if has_result else []
         fold, lends = kernels.fold_address(kind, self._dtype), len(self._near) > 1
-        return Pieces(steps, takes, memory.n_bytes, 0, fold, self._prepared(), lends)
+        senders = {arrival.peer for step in steps for arrival in step.arrivals}
+        openers = [peer for peer in sorted(senders) if self._me in opened_by(self._steps(peer)[0])]
+        return Pieces(
+            steps,
+            takes,
+            memory.n_bytes,
+            0,
+            fold,
+            self._prepared(),
+            lends,
+            opens=opened_by(steps),
+            opened_by=openers,
+        )
 
     def _steps(self, member: int) -> tuple[list[Step], Memory]:
         """The steps of a member, and its memory."""
