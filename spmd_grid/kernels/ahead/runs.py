@@ -41,15 +41,19 @@ _DIGEST_FACTOR = 6364136223846793005
 
 
 @inner
+def _await_word(state: int, word: int, number: int, member: int, patient: bool) -> int:
+    """Wait until a word of a member reaches ``number``: FINE, OTHERS or ENDED."""
+    if patient:
+        return at.FINE if wait_for(state, word, number, member) == at.FINE else at.ENDED
+    return at.FINE if wait_a_while(state, word, number) else at.OTHERS
+
+
+@inner
 def _wait(state: int, member: int, word: int, number: int, patient: bool) -> int:
     """Wait for a word of the line of a member in a run, and compare its key: FINE, OTHERS, ENDED or ANOTHER_RUN."""
     line = line_of(state, member, number)
-    if patient:
-        if wait_for(state, line + word, number, member) != at.FINE:
-            return at.ENDED
-    elif not wait_a_while(state, line + word, number):
-        return at.OTHERS
-    return compare(state, number, number, load(line, 1), -1 - member)
+    code = _await_word(state, line + word, number, member, patient)
+    return compare(state, number, number, load(line, 1), -1 - member) if code == at.FINE else code
 
 
 @inner
@@ -74,17 +78,12 @@ def _catch_up(state: int, next_run: int, patient: bool) -> int:
 
 @inner
 def _until_read(state: int, next_run: int, patient: bool) -> int:
-    """Wait until others of the node have read the copy that this member overwrites in ``next_run``; as `_wait`."""
-    number = load(state, ahead_at.COPY_RUNS + next_run % ahead_at.COPY_SLOTS)
+    """Wait until others of the node have read the copy that ``next_run`` overwrites; as `_await_word`."""
+    number, code = load(state, ahead_at.COPY_RUNS + next_run % ahead_at.COPY_SLOTS), at.FINE
     for i in range(load(state, at.MEMBERS)):
-        word = done_word(state, i)
-        if i != load(state, at.MEMBER) and load_acquire(word) < number:
-            if patient:
-                if wait_for(state, word, number, i) != at.FINE:
-                    return at.ENDED
-            elif not wait_a_while(state, word, number):
-                return at.OTHERS
-    return at.FINE
+        if code == at.FINE and i != load(state, at.MEMBER):
+            code = _await_word(state, done_word(state, i), number, i, patient)
+    return code
 
 
 @inner
@@ -248,8 +247,6 @@ def end_ahead(program: int, patient: bool) -> int:
     for i in range(load(state, at.MEMBERS)):
         if code == at.FINE and load(pieces, ahead_at.LENT) and i != rank:
             code = _wait(state, i, 0, number, patient)
-            if code == at.FINE and patient:
-                code = at.FINE if wait_for(state, done_word(state, i), number, i) == at.FINE else at.ENDED
-            elif code == at.FINE:
-                code = at.FINE if wait_a_while(state, done_word(state, i), number) else at.OTHERS
+            if code == at.FINE:
+                code = _await_word(state, done_word(state, i), number, i, patient)
     return code

@@ -117,7 +117,10 @@ def pieces_of_movement(
     """
     me = transfer.rank
     crossing = _crossing(received, nodes, dtype.itemsize)
-    group = _Group(shapes, received, dtype, nodes, crossing, copied_by(received, dtype, nodes))
+    # Who waits for readers of pieces in any case saves nothing by a copy.
+    waiting = {piece.receiver for piece in crossing if len(piece.readers) > 1}
+    copied = [Posted() if member in waiting else each for member, each in enumerate(copied_by(received, dtype, nodes))]
+    group = _Group(shapes, received, dtype, nodes, crossing, copied)
     n_bytes, positions = group.memory(me)
     departures = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
     mine = [piece for piece in group.pieces if piece.receiver == me]
@@ -133,9 +136,9 @@ def pieces_of_movement(
     takes += _near_takes(group, transfer)
     takes += _far_takes(group, transfer, landing)
     lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
-    copied, shape = group.copied[me], shapes[me]
-    copies = () if shape is None else copied.rows(shape, dtype)
-    read_bytes = group.bytes_read(me) or copied.n_bytes
+    shape = shapes[me]
+    copies = () if shape is None else copied[me].rows(shape, dtype)
+    read_bytes = group.bytes_read(me) or copied[me].n_bytes
     opens = {leave.peer for step in departures for leave in step.leaves}
     return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends, departures, copies, opens, set(first)), read_bytes
 
@@ -179,8 +182,7 @@ def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
         copied = group.copied[receive.peer].starts or {}
         if receive.peer != transfer.rank and receive.source_box in copied:
             cells = Box.from_shape(receive.source_box.shape)
-            start = copied[receive.source_box]
-            rows = copies_of(cells.shape, cells, target_shape, box, group.dtype, 0, start)
+            rows = copies_of(cells.shape, cells, target_shape, box, group.dtype, 0, copied[receive.source_box])
             takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
             continue
         spans = _spans(box.size, -(-box.size * group.dtype.itemsize // _MOST_PIECE))
