@@ -2,8 +2,8 @@
 
 The functions are those of the package, run by the interpreter (see ``recorded``); there are no messages.  In each run
 one member, the root, has a word, which all others read: in the root's line, where it posts it at once or passes it on
-as what it receives; or where a large array lies; or of which they take a copy that the root has made in its memory, as
-of pieces that it receives for its node.
+as what it receives; or where a large array lies; or in a copy, for which a member has one place; or of which they take
+a copy that the root has made in its memory, as of pieces that it receives for its node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from support.protocols.recorded import WORD, Recorder, reread, small_slots
 from support.protocols.weak_memory import Step
 
-IN_LINES, PASSED_ON, IN_PLACE, IN_PIECES = "in lines", "passed on", "in place", "in pieces"
+IN_LINES, PASSED_ON, IN_PLACE, IN_COPIES, IN_PIECES = "in lines", "passed on", "in place", "in copies", "in pieces"
 
 
 @cache
@@ -42,7 +42,7 @@ class _Member:
         self.recorder, self.rank, self.lines, self.way = recorder, rank, lines, way
         self.at = at = small_slots()
         self.ahead_at = ahead_at = SimpleNamespace(
-            **vars(slots) | {"LINES": lines, "LINE_PASSED": 2 * WORD, "LINE_ARRAY": 3 * WORD}
+            **vars(slots) | {"LINES": lines, "LINE_PASSED": 2 * WORD, "LINE_ARRAY": 3 * WORD, "COPY_SLOTS": 1}
         )
         self.line_bytes = 4 * WORD
 
@@ -54,6 +54,7 @@ class _Member:
             "at": at,
             "ahead_at": ahead_at,
             "load_acquire": lambda address: recorder.words[address],
+            "_await_word": recorder.await_word,
             "_LAG": lines // 2,
             "copy_at": lambda copy, table, columns, first, last, source, into, how: recorder.move(source, into, WORD),
             "fold_at": lambda fold, rows, count, n, into, buffer: recorder.move(recorder.words[rows], into, n * WORD),
@@ -71,6 +72,7 @@ class _Member:
         self.is_in_lines = way in (IN_LINES, PASSED_ON)
         self.x = recorder.allocate(1) if self.is_in_lines else recorder.allocate(1, f"x {rank}")
         self.memory = recorder.allocate(1, f"memory {rank}")
+        self.copies = recorder.allocate(1, f"copy {rank}")
         self.result = recorder.allocate(1)
 
     def joins(self, members: Sequence[_Member]) -> None:
@@ -79,7 +81,7 @@ class _Member:
         self.call, self.rows = self.recorder.allocate(at.RUN_WORDS), self.recorder.allocate(len(members))
         self._set(self.state, {at.MEMBERS: len(members), at.MEMBER: self.rank, at.LINE_BYTES: self.line_bytes})
         self._set(self.state, {ahead_at.BLOCKS + i: member.block for i, member in enumerate(members)})
-        self._set(self.state, {ahead_at.SEGMENT_BYTES: 1 << 60, ahead_at.TESTS: 1 << 60})
+        self._set(self.state, {ahead_at.SEGMENT_BYTES: 1 << 60, ahead_at.TESTS: 1 << 60, ahead_at.COPIES: self.copies})
         self._set(self.call, {at.RUN_ROWS: self.rows})
         self.programs = [self._program(root, members) for root in range(len(members))]
 
@@ -104,7 +106,7 @@ class _Member:
         return program
 
     def _pieces(self, root: int, maker: _Member) -> int:
-        """Root makes a piece of its array in its memory, if not in place; the others take it, or the array."""
+        """Root makes a piece or a copy of its array in its memory, if not in place; others take that, or the array."""
         ahead_at, recorder, in_pieces = self.ahead_at, self.recorder, self.way == IN_PIECES
         pieces = recorder.allocate(ahead_at.PIECE_WORDS)
         step, take, row = (recorder.allocate(n) for n in (ahead_at.STEP_WORDS, ahead_at.TAKE_WORDS, 2))
@@ -117,7 +119,9 @@ class _Member:
         self._set(take, {ahead_at.POSITION_SOURCE: source, ahead_at.POSITION_AT: position, ahead_at.TAKE_MEMBER: root})
         self._set(take, {ahead_at.TAKE_MADE: int(in_pieces), ahead_at.TAKE_LAST: 1})
         if root == self.rank:
-            self._set(pieces, {ahead_at.LENT: 1, ahead_at.STEPS: int(in_pieces)})
+            in_copies = self.way == IN_COPIES
+            self._set(pieces, {ahead_at.LENT: int(not in_copies), ahead_at.COPIED: int(in_copies)})
+            self._set(pieces, {ahead_at.STEPS: int(in_pieces)})
         else:
             self._set(pieces, {ahead_at.TAKES: 1, ahead_at.LAST_READ: 1})
         return pieces

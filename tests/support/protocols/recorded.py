@@ -73,6 +73,10 @@ class Recorder:
         self._note(WAIT, address, value)
         return 0
 
+    def await_word(self, state: int, word: int, number: int, member: int, patient: bool) -> int:
+        """``_await_word`` of kernels/ahead/runs.py, so that each of its callers is a place of its own."""
+        return self.wait_for(state, word, number, member)
+
     def move(self, source: int, target: int, n_bytes: int) -> None:
         for at in range(0, n_bytes, WORD):
             self.store(target + at, 0, self.load(source + at))
