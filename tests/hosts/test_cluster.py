@@ -157,8 +157,8 @@ def test_the_command_ends_once_nobody_reads_what_it_prints(stream):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(words, env=clean_environment(PATH=path), text=True, **pipes) as run:
-        assert getattr(run, stream).readline() == "a line\n"
-        getattr(run, stream).close()
+        with getattr(run, stream) as lines:
+            assert "a line\n" in lines  # launchers may warn before
         try:
             assert run.wait(30) != 0
         finally:

@@ -4,6 +4,8 @@
 others some time later, in order; a fence and the calls of the system wait for that.  A sleep ends only by a wake-up.
 """
 
+from functools import cache
+
 import pytest
 from support.protocols.recorded import reread
 
@@ -27,13 +29,14 @@ class Process:
         words["fence"] = (lambda: self._step("fence")) if has_fence else (lambda: None)
         words["load"] = lambda state, slot: LONGEST  # whether waits sleep
         self._words, self._live = {**words, **reread(sleeping, words)}, live
+        self.next_step = cache(self._next_step)  # many states differ in what other processes have done
 
     def _step(self, *step):
         for given in self._given:
             return given
         raise Reached(*step)
 
-    def next_step(self, history):
+    def _next_step(self, history):
         """Return the step after those that have given ``history``; None at its end."""
         self._given = iter(history)
         try:
@@ -61,7 +64,7 @@ def executions(waiters=1, has_fence=True):
     nothing = ((),) * len(processes)
     left, seen, ends = [(nothing, nothing, (0, 0), frozenset(), 0)], set(), set()
     while left:
-        state = left.pop()
+        state = sorted_waiters(left.pop(), waiters)
         if state in seen:
             continue
         seen.add(state)
@@ -78,6 +81,17 @@ def executions(waiters=1, has_fence=True):
             ends.add((not asleep, memory, woken))
         left += found
     return ends
+
+
+def sorted_waiters(state, waiters):
+    """The same state for all orders of the waiters, which are alike."""
+    histories, delayed, memory, asleep, woken = state
+    order = sorted(range(waiters), key=lambda p: hash((histories[p], delayed[p], p in asleep)))
+    if order == list(range(waiters)):
+        return state
+    order += range(waiters, len(histories))
+    asleep = frozenset(place for place, p in enumerate(order) if p in asleep)
+    return tuple(histories[p] for p in order), tuple(delayed[p] for p in order), memory, asleep, woken
 
 
 def after(state, p, kind, *args):

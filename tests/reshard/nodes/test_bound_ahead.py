@@ -13,9 +13,10 @@ line = sg.init_grid((-1,))
 grid = sg.init_grid((2, 2) if line.size == 4 else (1, line.size))
 cuts = [[0, 1], []], [[], [0, 1]], [[], []], [[0], [1]], [[], [0]], [[1, 0], []]
 ahead = 0
-for shape, dtype in ((67, 83), float), ((40, 130), complex), ((9, 14), np.float32), ((3, 40), complex):
+kinds = ((67, 83), float), ((40, 130), complex), ((9, 14), np.float32), ((3, 40), complex)
+for number, (shape, dtype) in enumerate(kinds):
     whole = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    for before, after in itertools.permutations(cuts, 2):
+    for before, after in itertools.islice(itertools.permutations(cuts, 2), number % 2, None, 2):  # each for two kinds
         before, after = sg.Sharding(grid, before), sg.Sharding(grid, after)
         plan = sg.plan_reshard(before, after, shape, dtype).bind(grid)
         given, kept = (each.shard_slices(shape, grid.coords) for each in (before, after))
@@ -36,7 +37,7 @@ for shape, dtype in ((67, 83), float), ((40, 130), complex), ((9, 14), np.float3
             if k == 3:
                 assert sg.all_reduce(np.array(1), line) == line.size
         ahead += plan._ahead is not None and plan._ahead._ahead is not None
-assert ahead > 40, ahead
+assert ahead > 20, ahead
 rows, columns = sg.Sharding(grid, [[0, 1], []]), sg.Sharding(grid, [[], [0, 1]])
 for n in (16, 2):
     plan = sg.plan_reshard(rows, columns, (4 * n, 80), float).bind(grid)
