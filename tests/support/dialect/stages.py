@@ -16,7 +16,7 @@ from spmd_grid.transport.launch import current_world
 
 @lru_cache(4)
 def read(text):
-    """The module of a text, read once by all ranks of a process; it is printed and read again."""
+    """The module of a text; it is printed and read again."""
     module = parse(text, "stage.mlir")
     again = parse(to_text(module), "again.mlir")
     assert again.is_structurally_equivalent(module)
@@ -57,6 +57,7 @@ def wholes(text, everyone):
 def check_stage(spmd, part, stage, arrays, wanted):
     """Print a stage, run its text, and compare the whole results with ``wanted``."""
     text = part.text(stage)
+    read(text)  # here, since all simulated ranks at once would each read it
     found = wholes(text, spmd(prod(part.grid.shape), run_stage, text, arrays))
     for result, due in zip(found, wanted, strict=True):
         assert result.shape == np.shape(due), text
