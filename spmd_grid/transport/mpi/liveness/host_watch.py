@@ -20,7 +20,7 @@ __all__ = ["HostAnswer", "HostCall", "HostWatch"]
 
 # Seconds of waiting until a host is asked, between two questions, and until silence is reported.
 _ASKED_AFTER, _ASKED_AGAIN, _SILENT_AFTER = 20.0, 5.0, 10.0
-_LAST_ANSWERS_SECONDS = 0.2
+_LAST_ANSWERS_SECONDS = 2.0  # all hosts have answered just before: only one that dies now does not
 
 
 @dataclass
@@ -97,7 +97,7 @@ class HostWatch:
         self._reported = self._first_call = None
 
     def take_last_answers(self, collect: Callable[[], None]) -> None:
-        """Calls ``collect()`` until all questions are answered, or for some time: a host may have died.
+        """Calls ``collect()`` until all questions are answered, or for two seconds: a host may have died.
 
         For the end of the program: MPI complains of messages that no process has received.
         """
