@@ -20,7 +20,7 @@ __all__ = ["HostAnswer", "HostCall", "HostWatch"]
 
 # Seconds of waiting until a host is asked, between two questions, and until silence is reported.
 _ASKED_AFTER, _ASKED_AGAIN, _SILENT_AFTER = 20.0, 5.0, 10.0
-_LAST_ANSWERS_SECONDS = 2.0  # all hosts have answered just before: only one that dies now does not
+_LAST_ANSWERS_SECONDS = 2.0  # every process has said by then that it ends: only a host that dies now is silent
 
 
 @dataclass
