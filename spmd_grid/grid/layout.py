@@ -88,7 +88,8 @@ class Layout:
 
     def local_box(self, coords: MultiIndex) -> Box:
         """The cells of the local array, core and halos, in global coordinates; may exceed the domain.  Local."""
-        return self.core_box(coords).grow(self._halo(0), self._halo(1))
+        core = self.core_box(coords)
+        return core if self.sharding.halo_sizes is None else core.grow(self._halo(0), self._halo(1))
 
     def local_shape(self, coords: MultiIndex) -> Shape:
         """The shape of the local array of the device at ``coords``, halos included.  Local."""
@@ -96,7 +97,8 @@ class Layout:
 
     def core_in_local(self, coords: MultiIndex) -> Box:
         """The cells of the core, in coordinates of the local array.  Local."""
-        return Box.from_shape(self.core_box(coords).shape).shift(self._halo(0))
+        box = Box.from_shape(self.core_box(coords).shape)
+        return box if self.sharding.halo_sizes is None else box.shift(self._halo(0))
 
     def core_key(self, coords: MultiIndex) -> tuple[Any, ...]:
         """The index of the core in a local array; its views stay arrays where they have no dimensions.  Local."""

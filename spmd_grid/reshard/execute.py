@@ -160,4 +160,5 @@ def _specify(
     before, after = Layout(source, global_shape), Layout(target, global_shape)
     check_plan_options("reshard", strategy, memory_limit, links)
     request = ReshardRequest(source, target, before.global_shape, strategy, memory_limit, links)
-    return ReshardSpecification(before, after, request.signature, request.plan_for)
+    has_choice = strategy == "auto" and memory_limit is None and links is None
+    return ReshardSpecification(before, after, request.signature, request.plan_for, has_choice=has_choice)

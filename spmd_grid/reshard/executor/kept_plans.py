@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 
+from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 
 __all__ = ["KeptPlans"]
@@ -16,6 +17,7 @@ _MOST_KEPT = 64
 # After this many runs by Python, plans that compiled code may run are kept for good, unless there are many.
 _RUNS = 8
 _MOST_PINNED = 64
+_MOST_SEEN = 512  # requests that have run once
 
 
 class KeptPlans(OrderedDict[Hashable, BoundPlan]):
@@ -29,6 +31,15 @@ class KeptPlans(OrderedDict[Hashable, BoundPlan]):
         super().__init__()
         self.n_bytes = 0
         self._pinned: dict[Hashable, BoundPlan] = {}
+        self._seen: dict[str, None] = {}
+
+    def is_first(self, request: str) -> bool:
+        """Whether the group has not yet run ``request``, as far as it remembers."""
+        return request not in self._seen
+
+    def note(self, request: str) -> None:
+        """Remember that the group has run ``request``."""
+        keep(self._seen, request, None, _MOST_SEEN)
 
     def find(self, key: Hashable) -> BoundPlan | None:
         """Find the plan for a run by Python, in which all members look for it."""

@@ -29,6 +29,7 @@ from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.reshard.executor.arguments import ArrayTypes, LocalArrays, LocalResult, output_arrays, source_arrays
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.exchanges.carried_boxes import carried_bytes
+from spmd_grid.reshard.executor.first_run import FirstRun
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.specification import ReshardOperation, ReshardSpecification
@@ -118,6 +119,7 @@ class PreparedReshard:
             thread_name = grid.process.gate.thread_name()
             self._call = operation.find_call(self._joint_grid, [0], (specified,), thread_name=thread_name)
             before, after = coords_of(source, self._call.comm), coords_of(target, self._call.comm)
+            self._may_be_first = not self._has_plan and FirstRun.may_suit(specified, self._call)
             self._source_shape = None if before is None else source.local_shape(before)
             self._target_shape = None if after is None else target.local_shape(after)
         self._quick: QuickCall | None = None  # the whole operation, where it has compiled runs
@@ -151,19 +153,28 @@ class PreparedReshard:
             activity = self._call if name is None else _Named(self._call, name)
             return recorder.run(activity, local, self.run, local, out)
         arrays, outs, opening = self._check_arrays(local, out)
-        types, frames, bound = self._agree(opening, self._posted(arrays, outs))
+        is_first = self._may_be_first and self._kept.is_first(self._specified.signature)
+        types, frames, ready = self._agree(opening, self._posted(arrays, outs, is_first), is_first)
         if recorder is not None:
-            recorder.moved(bound)
-        results = bound.run(arrays, outs, frames)
+            recorder.moved(ready)
+        results = ready.run(arrays, outs, frames)
         if recorder is None and self._has_plan and (out is None) not in self._known:
             self._learn(types, opening, frames.headers, local, out, results, name)
         return results if results is None or types.several else results[0]
 
-    def _posted(self, arrays: list[np.ndarray] | None, outs: list[np.ndarray] | None) -> np.ndarray | None:
-        """The array with which this process meets the others: a small one, or one that the system may copy.  Local."""
+    def _posted(
+        self, arrays: list[np.ndarray] | None, outs: list[np.ndarray] | None, is_first: bool
+    ) -> np.ndarray | None:
+        """The array with which this process meets the others: a small one, or one that they may read.  Local."""
         if arrays is None or len(arrays) > 1:
             return None
         [x], meeting = arrays, self._call.comm.meeting
+        if is_first:
+            if outs is None or not np.may_share_memory(x, outs[0]):
+                return x
+            copy = self._joint_grid.allocate(x.shape, x.dtype)
+            copy[...] = x
+            return copy
         if x.nbytes <= carried_bytes(self._call.comm):
             return x
         is_fetched = isinstance(meeting, MemoryMeeting) and self._call.lets_read and meeting.may_fetch(x.nbytes)
@@ -171,10 +182,19 @@ class PreparedReshard:
             return None
         return x
 
-    def _agree(self, opening: Opening, x: np.ndarray | None) -> tuple[ArrayTypes, Frames, BoundPlan]:
-        """The meeting that opens a run, with an array or none, and the plan that is ready to run after it."""
+    def _agree(
+        self, opening: Opening, x: np.ndarray | None, is_first: bool
+    ) -> tuple[ArrayTypes, Frames, BoundPlan | FirstRun]:
+        """The meeting that opens a run, with an array or none, and what is ready to run after it."""
         call = self._call
         types, frames = call.agree(opening, x)
+        if is_first:
+            self._kept.note(self._specified.signature)
+            if not types.several:
+                first = FirstRun.of(self._specified, types.dtypes[0], call, self._joint_grid, frames)
+                if first is not None:
+                    return types, frames, first
+            x = x if x is not None and x.nbytes <= carried_bytes(call.comm) else None
         if types in self._plans and (bound := self._kept.find(self._plans[types][1])) is not None:
             return types, frames, bound
         bound = self._bound_plan(types)

@@ -23,6 +23,7 @@ class ReshardSpecification:
 
     ``signature``: a line that is equal only for equal specifications.  ``plan_for``: gives the plan, once the dtypes
     are known, on the processes of a communicator.  ``types`` of the arrays, and ``plan``: where it was made before.
+    ``has_choice``: whether any way of moving the cells will do.
     """
 
     source: Layout
@@ -31,6 +32,7 @@ class ReshardSpecification:
     plan_for: Callable[[DTypes, Communicator], PlanValue] = field(compare=False)
     types: ArrayTypes | None = field(default=None, compare=False)
     plan: PlanValue | None = field(default=None, compare=False)
+    has_choice: bool = field(default=False, compare=False)
 
     @classmethod
     def of_plan(cls, plan: PlanValue, is_bound: bool = False) -> ReshardSpecification:

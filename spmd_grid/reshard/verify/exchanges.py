@@ -17,7 +17,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["check_exchange", "covers_once"]
+__all__ = ["check_exchange", "check_receives", "covers_once"]
 
 # On grids up to this size both ends of a message are compared; the other end lists at most this many messages.
 _MOST_COMPARED = 256
@@ -31,13 +31,18 @@ def check_exchange(moved: Redistribution, process: int) -> None:
     """
     coords = moved.target.grid.coords_of_process(process)
     if coords is not None:
-        _check_receives(moved, process, coords)
+        check_receives(moved, process, coords)
+        _compare_receives(moved, process, coords)
     coords = moved.source.grid.coords_of_process(process)
     if coords is not None:
         _check_sends(moved, process, coords)
 
 
-def _check_receives(moved: Redistribution, process: int, coords: MultiIndex) -> None:
+def check_receives(moved: Redistribution, process: int, coords: MultiIndex) -> None:
+    """Check that a process, at ``coords`` of the target's grid, gets each cell once, from processes that hold it.
+
+    Plans only.  Raises PlanError.
+    """
     needed = _needed_boxes(moved)[coords]
     source, held = moved.source.grid, _held_boxes(moved)
     received, kept = moved.receives(coords), moved.kept_box(coords)
@@ -54,6 +59,10 @@ def _check_receives(moved: Redistribution, process: int, coords: MultiIndex) -> 
     if not covers_once([box for _, box in writes], needed):
         boxes = ", ".join(str(box) for _, box in writes)
         raise PlanError(f"process {process} needs {needed}, every cell once; it gets {boxes or 'nothing'}")
+
+
+def _compare_receives(moved: Redistribution, process: int, coords: MultiIndex) -> None:
+    source, received = moved.source.grid, moved.receives(coords)
     if source.size <= _MOST_COMPARED >= moved.target.grid.size:
         for sender in _ends(received):
             at = source.coords_of_process(sender)
