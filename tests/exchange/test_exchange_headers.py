@@ -6,6 +6,7 @@ from support.same_bytes import same_bytes
 
 import spmd_grid as sg
 from spmd_grid import errors
+from spmd_grid.exchange.agreement.dtype_tokens import dtype_of_token
 from spmd_grid.exchange.agreement.header import (
     ERROR,
     LONG,
@@ -22,7 +23,23 @@ from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
 from spmd_grid.transport.communicator import HEADER_BYTES, INLINE_BYTES
 
 RECORD = np.dtype([(f"a_field_with_a_rather_long_name_{i}", "f8", (i + 1,)) for i in range(9)])
-DTYPES = ["?", "i1", "<f8", ">f8", "c16", "g", "S5", "U3", "V7", "M8[ns]", "m8[D]", [("a", "i2"), ("b", ">f8")], RECORD]
+TITLED = np.dtype([(("title", "a"), "i2"), ("b", [("c", "c8"), ("d", "S3", (2, 2))])], align=True)
+DTYPES = [
+    TITLED,
+    "?",
+    "i1",
+    "<f8",
+    ">f8",
+    "c16",
+    "g",
+    "S5",
+    "U3",
+    "V7",
+    "M8[ns]",
+    "m8[D]",
+    [("a", "i2"), ("b", ">f8")],
+    RECORD,
+]
 PATHS = ["auto", "direct", "inline", "message"]
 
 
@@ -52,6 +69,40 @@ def test_extension_dtype_comes_back():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     facts = Facts((3,), np.dtype(ml_dtypes.bfloat16))
     assert decode_facts(encode_facts(facts)) == facts
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "O",
+        "|O",
+        "i4,O",
+        "f8 ",
+        ["os"],
+        ["bfloat16.__class__"],
+        [8, 0, ["a", "O", 0]],
+        ["<f8", [-1]],
+        {"a": 1},
+        7,
+        [],
+        None,
+    ],
+    ids=str,
+)
+def test_what_is_no_dtype_is_refused(token):
+    with pytest.raises(sg.DTypeError, match="no dtype here"):
+        dtype_of_token(token)
+
+
+def test_an_array_of_another_packages_dtype_is_refused_alike(spmd):
+    def body():
+        grid = sg.init_grid((2,))
+        x = np.zeros(2, np.dtypes.StringDType()) if grid.rank else np.zeros(2)
+        error = caught(lambda: sg.all_gather(x, grid, [0], 0))
+        return error, sg.all_reduce(1, grid)
+
+    first, second = spmd(2, body)
+    assert first == second and first[0][0] == "DTypeError" and first[1] == 2
 
 
 @pytest.mark.parametrize("n", [0, 1, HEADER_BYTES - PREFIX_BYTES, HEADER_BYTES - PREFIX_BYTES + 1, 5000])

@@ -7,14 +7,16 @@ members.
 
 from __future__ import annotations
 
-import pickle
+import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
+from spmd_grid.exchange.agreement.dtype_tokens import dtype_of_token, token_of_dtype
 from spmd_grid.transport.communicator import HEADER_BYTES, INLINE_BYTES
 from spmd_grid.typing import Shape
 
@@ -35,6 +37,9 @@ PLAIN, LONG, ERROR = 1, 2, 3
 
 _PREFIX = struct.Struct("<BxxxI8s")  # kind, bytes of the description or error text, fingerprint of the call
 PREFIX_BYTES = _PREFIX.size
+
+_MOST_KNOWN = 1024
+_known: dict[bytes, Facts] = {}  # by their bytes: those of others come again and again
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +97,21 @@ def encode(kind: int, call: bytes, body: bytes) -> tuple[bytes, bytes]:
 
 
 def encode_facts(facts: Facts) -> bytes:
-    """The facts as bytes, equal for equal facts."""
-    return pickle.dumps(
-        (facts.shape, _dtype_token(facts.dtype), facts.out_shape, _dtype_token(facts.out_dtype)), protocol=4
-    )
+    """The facts as bytes, equal for equal facts.  Raises DTypeError for dtypes of other packages."""
+    dtypes = [None if dtype is None else token_of_dtype(dtype) for dtype in (facts.dtype, facts.out_dtype)]
+    return json.dumps([facts.shape, dtypes[0], facts.out_shape, dtypes[1]], separators=(",", ":")).encode()
 
 
 def decode_facts(body: bytes) -> Facts:
-    shape, dtype, out_shape, out_dtype = pickle.loads(body)
-    return Facts(shape, _dtype_of(dtype), out_shape, _dtype_of(out_dtype))
+    """The facts of another member, from its bytes.  Raises DTypeError."""
+    found = _known.get(body)
+    if found is None:
+        shape, dtype, out_shape, out_dtype = json.loads(body)
+        found = Facts(*_array_of(shape, dtype), *_array_of(out_shape, out_dtype))
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[body] = found
+    return found
 
 
 def read_prefix(header: bytes | bytearray) -> tuple[int, int, bytes]:
@@ -108,16 +119,5 @@ def read_prefix(header: bytes | bytearray) -> tuple[int, int, bytes]:
     return _PREFIX.unpack_from(header)
 
 
-def _dtype_token(dtype: np.dtype | None) -> str | np.dtype | None:
-    """A short string for the plain dtypes, the dtype itself for all others (structured, extension types)."""
-    if dtype is None:
-        return None
-    token = dtype.str
-    try:
-        return token if dtype.metadata is None and np.dtype(token) == dtype else dtype
-    except TypeError:  # of an extension type, such as a float of 8 bits: '<f1'
-        return dtype
-
-
-def _dtype_of(token: str | np.dtype | None) -> np.dtype | None:
-    return None if token is None else np.dtype(token)
+def _array_of(shape: list[int] | None, token: Any) -> tuple[Shape | None, np.dtype | None]:
+    return None if shape is None else tuple(shape), None if token is None else dtype_of_token(token)

@@ -58,7 +58,8 @@ def encode_error(error: SpmdError) -> bytes:
 def error_from(text: bytes) -> SpmdError:
     """The error from which `encode_error` made these bytes."""
     name, _, message = text.decode().partition("\n")
-    return getattr(errors, name)(message)
+    kind = getattr(errors, name) if name in errors.__all__ else SpmdError
+    return kind(message)
 
 
 def _raise_mismatch(comm: Communicator, columns: Sequence[str]) -> NoReturn:

@@ -126,11 +126,11 @@ class CollectiveCall:
             if out is not None:
                 check_output(self.op.name, out, given)
                 facts = Facts(facts.shape, facts.dtype, out.shape, out.dtype)
+            opening = self.opening(facts)
         except SpmdError as error:
             if self.comm.size == 1:
                 raise
             return self.refusal(self.blame(error)), None
-        opening = self.opening(facts)
         if key is not None and taken is x:
             keep(self._openings, key, opening)
         return opening, taken

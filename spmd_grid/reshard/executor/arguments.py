@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
+from spmd_grid.exchange.agreement.dtype_tokens import dtype_of_token, token_of_dtype
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.kernels import address_of
@@ -107,14 +108,18 @@ class ArrayTypes(NamedTuple):
     def of_facts(cls, facts: Facts) -> ArrayTypes:
         """The types that a member states in its header."""
         several, *tokens = facts.out_shape or (False,)
-        return cls(bool(several), tuple([np.dtype(token) for token in tokens]))  # type: ignore[call-overload]  # see `facts`
+        return cls(bool(several), tuple(map(dtype_of_token, tokens)))
 
     def facts(self) -> Facts:
         """The types as they go into a header; in few bytes, so that they fit."""
-        plain = [each.metadata is None and np.dtype(each.str) == each for each in self.dtypes]
-        tokens = [each.str if is_plain else each for each, is_plain in zip(self.dtypes, plain)]
-        return Facts(None, None, (self.several, *tokens))  # type: ignore[arg-type]  # a header carries any tokens
+        tokens = map(_hashable, map(token_of_dtype, self.dtypes))
+        return Facts(None, None, (self.several, *tokens))  # a header carries any tokens
 
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.dtypes))
         return f"a list of {shown}" if self.several else shown
+
+
+def _hashable(token: Any) -> Any:
+    """The token of a dtype with tuples in place of lists."""
+    return tuple(map(_hashable, token)) if isinstance(token, list) else token
