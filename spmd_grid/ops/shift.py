@@ -111,17 +111,17 @@ class Shift(CollectiveOperation):
         return {"shift_axis": axes[0], "offset": number, "rotate": bool(rotate), "fill": fill}
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
-        comm = call.comm
+        comm, fill = call.comm, call.args.fill
         sources = [self._neighbor(call, member, -call.args.offset) for member in range(comm.size)]
-        incoming = [_incoming(facts, member, source, call.args.fill) for member, source in enumerate(sources)]
-        for member, (shape, dtype) in enumerate(incoming):
-            if sources[member] is None and call.args.fill is not None:
-                _check_fill(call.args.fill, dtype, call.label(member))
-            check_out(self.name, facts[member : member + 1], [shape], dtype, lambda _: call.label(member))  # noqa: B023
-        target = self._neighbor(call, comm.rank, call.args.offset)
+        for member, source in enumerate(sources):
+            shape, dtype = _incoming(facts, member, source, fill)
+            if source is None and fill is not None:
+                _check_fill(fill, dtype, call.label(member))
+            if facts[member].out_shape is not None:
+                check_out(self.name, facts[member : member + 1], [shape], dtype, lambda _: call.label(member))  # noqa: B023
+        source, target = sources[comm.rank], self._neighbor(call, comm.rank, call.args.offset)
         own = Box.from_shape(shape_of(facts[comm.rank]))
-        shape, dtype = incoming[comm.rank]
-        source = sources[comm.rank]
+        shape, dtype = _incoming(facts, comm.rank, source, fill)
         receives: tuple[Receive, ...] = ()
         if source is not None and not (whole := Box.from_shape(shape_of(facts[source]))).is_empty:
             receives = (Receive(source, whole, whole),)
@@ -129,13 +129,13 @@ class Shift(CollectiveOperation):
             pattern="pairwise",
             rank=comm.rank,
             size=comm.size,
-            source_shape=own.shape,
+            source_shape=own.stops,
             target_shape=shape,
             sends=() if target is None or own.is_empty else (Send(target, own),),
             receives=receives,
             volume=0,
         )
-        return Movement(call, facts, transfer, shape, dtype, fill=call.args.fill if source is None else None)
+        return Movement(call, facts, transfer, shape, dtype, fill=fill if source is None else None)
 
     def _neighbor(self, call: CollectiveCall, member: int, offset: int) -> int | None:
         """The member ``offset`` further; None beyond the end of the axis."""

@@ -34,10 +34,13 @@ def next_tag(comm: Communicator) -> int:
 
 
 def copy_from(transfer: Transfer, sources: Sequence[np.ndarray | None], target: np.ndarray | None) -> None:
-    """Copies all receives straight from the members' arrays, which must not change meanwhile.  Local."""
+    """Copies the receives straight from those of the members' arrays that are there.  Local.
+
+    They must not change meanwhile.
+    """
     if target is not None:
-        arrays = cast(Sequence[np.ndarray], sources)  # members without an array send nothing
-        copy_views([(view_of(arrays[r.peer], r.source_box), view_of(target, r.box)) for r in transfer.receives])
+        pairs = [(sources[receive.peer], receive) for receive in transfer.receives]
+        copy_views([(view_of(x, r.source_box), view_of(target, r.box)) for x, r in pairs if x is not None])
 
 
 def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | None, target: np.ndarray | None) -> None:

@@ -42,6 +42,7 @@ from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CollectiveCall", "CollectiveOperation"]
 
+_MOST_OPENINGS = 256  # of one call, for programs whose arrays have other sizes in every call
 _TURNS = 8  # operations on arrays of one kind that Python makes, before compiled ones
 
 
@@ -132,7 +133,7 @@ class CollectiveCall:
                 raise
             return self.refusal(self.blame(error)), None
         if key is not None and taken is x:
-            keep(self._openings, key, opening)
+            keep(self._openings, key, opening, _MOST_OPENINGS)
         return opening, taken
 
     def opening(self, facts: Facts) -> Opening:
@@ -140,7 +141,7 @@ class CollectiveCall:
         found = self._openings.get(facts)
         if found is None:
             found = Opening(PLAIN, self.fingerprint, encode_facts(facts), facts)
-            keep(self._openings, facts, found)
+            keep(self._openings, facts, found, _MOST_OPENINGS)
         return found
 
     def blame(self, error: SpmdError) -> SpmdError:

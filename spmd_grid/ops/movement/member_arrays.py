@@ -27,6 +27,9 @@ __all__ = ["DirectCopies", "MemberArrays", "fresh"]
 # Smaller results come from the heap, which is faster; larger ones from the arena, where other processes can read them.
 _ARENA_BYTES = 1 << 12
 
+# Smaller results of addresses that are new get no table: to make one takes longer than numpy's own assignments.
+_TABLE_BYTES = 1 << 15
+
 
 def fresh(grid: ProcessGrid, shape: Shape, dtype: np.dtype) -> np.ndarray:
     """Allocate an uninitialised array for a result.  Local."""
@@ -111,10 +114,11 @@ class MemberArrays:
 class DirectCopies:
     """Copies the receives of a transfer directly from the members' arrays; keeps a copy table for their addresses."""
 
-    __slots__ = ("_tables", "_transfer")
+    __slots__ = ("_last", "_tables", "_transfer")
 
     def __init__(self, transfer: Transfer):
         self._transfer = transfer
+        self._last: Hashable = None  # of the last run, where it was small and had no table
         self._tables: dict[Hashable, tuple[np.ndarray, int, int, int]] = {}
 
     def run(self, frames: Frames, arrays: Sequence[Any], target: np.ndarray | None) -> None:
@@ -127,6 +131,10 @@ class DirectCopies:
         key = frames.locations, target.strides
         found = self._tables.get(key)
         if found is None:
+            if key != self._last and target.nbytes < _TABLE_BYTES:
+                self._last = key
+                copy_from(self._transfer, arrays, target)
+                return
             table = self._table(arrays, target)
             found = table, kernels.address_of(table), table.shape[1], len(table)
             keep(self._tables, key, found)
