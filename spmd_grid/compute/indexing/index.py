@@ -209,11 +209,12 @@ def _numbers(entry: Any, dim: int, extent: int) -> np.ndarray:
                 f"an index has {len(found)} bools for dimension {dim} with extent {extent}; it must have one per cell"
             )
         return np.flatnonzero(found)
-    wrong = found[(found < -extent) | (found >= extent)]
-    if len(wrong):
+    least, most = (int(found.min()), int(found.max())) if len(found) else (0, -1)
+    if least < -extent or most >= extent:
+        wrong = found[(found < -extent) | (found >= extent)]
         raise CellIndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with extent {extent}")
     found = found.astype(np.int64)
-    return np.where(found < 0, found + extent, found)
+    return np.where(found < 0, found + extent, found) if least < 0 else found
 
 
 def spread_numbers(entry: Any, dim: int, extent: int) -> Any:

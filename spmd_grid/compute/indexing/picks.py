@@ -13,12 +13,16 @@ import numpy as np
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.indexing.pieces import fetch
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
-from spmd_grid.grid.groups import group_size
+from spmd_grid.grid.groups import group_index, group_size
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.typing import Shape
 
 __all__ = ["layout_of_picks", "pick", "put_picks"]
+
+# Up to this many cells of the dimension per number, a word for each cell takes less time than a sort: 1 ms for
+# 300,000 numbers of as many cells, in place of 20.
+_DENSE = 8
 
 
 def layout_of_picks(a: ArrayOnGrid, dim: int, n: int) -> Layout:
@@ -42,15 +46,47 @@ def pick(a: ArrayOnGrid, numbers: np.ndarray, dim: int) -> Any:
 def _pick(a: ArrayOnGrid, numbers: np.ndarray, dim: int) -> Any:
     layout, grid = layout_of_picks(a, dim, len(numbers)), a.grid
     kept = block_starts(layout.sharding, dim, len(numbers))
-    wanted = [np.unique(numbers[start:stop]) for start, stop in zip(kept, kept[1:])]
+    axes = a.sharding.axes_of(dim)
+    wanted = [_distinct(numbers[start:stop], a.shape[dim]) for start, stop in zip(kept, kept[1:])]
     starts = block_starts(plain_sharding(a.sharding), dim, a.shape[dim])
-    cells = fetch(a.stored_core, grid, a.sharding.axes_of(dim), dim, starts, wanted)
-    box = layout.core_box(grid.own_coords)
-    own = numbers[box.starts[dim] : box.stops[dim]]
-    present = np.unique(own)
-    if len(present) != len(own) or not np.array_equal(present, own):
-        cells = np.take(cells, np.searchsorted(present, own), dim)
+    cells = fetch(a.stored_core, grid, axes, dim, starts, wanted)
+    me = group_index(grid.grid, grid.own_coords, axes)
+    own = numbers[kept[me] : kept[me + 1]]
+    if not np.array_equal(wanted[me], own):
+        cells = np.take(cells, _ranks(own, a.shape[dim]), dim)
     return sharded_like(a, cells, layout)
+
+
+def _distinct(numbers: np.ndarray, extent: int) -> np.ndarray:
+    """The numbers, all below ``extent``, in ascending order, each once."""
+    if extent <= _DENSE * len(numbers):
+        return np.flatnonzero(_presence(numbers, extent))
+    ascending = np.sort(numbers)  # np.unique hashes them, which takes many times as long
+    return ascending[_is_new(ascending)]
+
+
+def _ranks(numbers: np.ndarray, extent: int) -> np.ndarray:
+    """The position of each number among the distinct ones."""
+    if extent <= _DENSE * len(numbers):
+        return (np.cumsum(_presence(numbers, extent), dtype=np.intp) - 1)[numbers]
+    order = np.argsort(numbers)
+    found = np.empty(len(numbers), np.intp)
+    found[order] = np.cumsum(_is_new(numbers[order])) - 1
+    return found
+
+
+def _presence(numbers: np.ndarray, extent: int) -> np.ndarray:
+    """Whether each of ``extent`` numbers is among ``numbers``."""
+    found = np.zeros(extent, bool)
+    found[numbers] = True
+    return found
+
+
+def _is_new(ascending: np.ndarray) -> np.ndarray:
+    """Whether each number differs from the one before it."""
+    is_new = np.ones(len(ascending), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_new[1:])
+    return is_new
 
 
 def put_picks(a: ArrayOnGrid, numbers: np.ndarray, dim: int, value: Any) -> None:

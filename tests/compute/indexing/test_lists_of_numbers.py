@@ -137,3 +137,18 @@ def test_refusals(spmd, case):
         return str(caught.value)
 
     assert len(set(spmd(6, body))) == 1
+
+
+@pytest.mark.parametrize("n", [3, 40, 400], ids=["sparse", "between", "dense"])
+def test_numbers_that_are_few_or_many_of_the_cells(spmd, n):
+    numbers = np.random.default_rng(n).integers(-300, 300, n)
+    numbers[: n // 3] = numbers[-1]
+
+    def body():
+        grid = sg.init_grid((3,))
+        values = np.arange(600.0).reshape(300, 2)
+        for blocks in ({}, {"sharded_dims_offsets": [[0, 7, 7, 300]]}):
+            a = sg.from_global(values, sg.Sharding(grid, [[0]], **blocks), grid)
+            assert np.array_equal(a[numbers].to_global(), values[numbers])
+
+    spmd(3, body)
