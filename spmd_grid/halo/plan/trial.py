@@ -7,7 +7,7 @@ So where it finds both ways about as quick, updates try them too, now and then (
 
 from __future__ import annotations
 
-import pickle
+import json
 import time
 
 import numpy as np
@@ -33,7 +33,7 @@ def try_ways(channel: Channel) -> dict[str, float]:
     Collective over the channel's group.  The result is the same on all members: the time of the slowest process.
     """
     uses = bool(channel.sources or channel.readers), bool(channel.receives or channel.sends), channel.reads
-    used_by = [pickle.loads(text) for text in swap_texts(channel.comm, pickle.dumps(uses))]
+    used_by = [json.loads(text) for text in swap_texts(channel.comm, json.dumps(uses).encode())]
     in_memory, by_messages, reads = map(any, zip(*used_by, strict=True))
     seconds: dict[str, float] = {}
     if in_memory:
@@ -84,7 +84,7 @@ def _seconds_of(channel: Channel, ways: tuple[str, ...]) -> dict[str, float]:
                     channel.raise_ended()
             taken[way].append((time.perf_counter() - start) / _IN_A_ROW)
     mine = [sorted(taken[way])[_ROUNDS // 4] for way in ways]
-    by_member = [pickle.loads(text) for text in swap_texts(channel.comm, pickle.dumps(mine))]
+    by_member = [json.loads(text) for text in swap_texts(channel.comm, json.dumps(mine).encode())]
     return dict(zip(ways, map(max, zip(*by_member, strict=True)), strict=True))
 
 

@@ -38,8 +38,10 @@ class FirstRun:
         call: CollectiveCall,
         grid: ProcessGrid,
         arrays: Sequence[np.ndarray | None],
+        posted: np.ndarray | None,
     ):
         self._specified, self._dtype, self._call, self._grid, self._arrays = specified, dtype, call, grid, arrays
+        self._posted = posted  # which others read until the end
 
     @staticmethod
     def may_suit(specified: ReshardSpecification, call: CollectiveCall) -> bool:
@@ -58,12 +60,19 @@ class FirstRun:
         call: CollectiveCall,
         grid: ProcessGrid,
         frames: Frames,
+        posted: np.ndarray | None,
     ) -> FirstRun | None:
-        """The run after the meeting with ``frames``; None, on all members alike, where some array cannot be read."""
+        """The run after the meeting with ``frames``; None, on all members alike, where some array cannot be read.
+
+        ``posted``: the array, or a copy of it, with which this member has met the others.
+        """
         if frames.locations is None and frames.exposed is None:
             return None
-        arrays = call.meeting.arrays(frames, facts_of(specified.source, call.comm, dtype))
-        return None if arrays is None else cls(specified, dtype, call, grid, arrays)
+        facts = facts_of(specified.source, call.comm, dtype)
+        arrays = call.meeting.arrays(frames, facts)
+        if arrays is None or any(x is None and fact.nbytes for x, fact in zip(arrays, facts)):
+            return None
+        return cls(specified, dtype, call, grid, arrays, posted)
 
     def run(
         self, arrays: Sequence[np.ndarray] | None, outs: Sequence[np.ndarray] | None, frames: Frames

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmd_grid.errors import GridError, SpmdError
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.exchange.transfer.flat_bytes import copy_views
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import gate_of
@@ -28,6 +30,7 @@ from spmd_grid.ops.loops.entry import Ran
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.reshard.executor.arguments import ArrayTypes, LocalArrays, LocalResult, output_arrays, source_arrays
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
+from spmd_grid.reshard.executor.exchanges.box_exchange import MOST_STAGED_BYTES
 from spmd_grid.reshard.executor.exchanges.carried_boxes import carried_bytes
 from spmd_grid.reshard.executor.first_run import FirstRun
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
@@ -168,19 +171,24 @@ class PreparedReshard:
         """The array with which this process meets the others: a small one, or one that they may read.  Local."""
         if arrays is None or len(arrays) > 1:
             return None
-        [x], meeting = arrays, self._call.comm.meeting
+        [x], meeting = arrays, meeting_of(self._call.comm)
         if is_first:
-            if outs is None or not np.may_share_memory(x, outs[0]):
+            is_apart = outs is None or not np.may_share_memory(x, outs[0])
+            if is_apart and (x.nbytes <= meeting.posted_bytes or (x.flags.c_contiguous and meeting.reads_in_place(x))):
                 return x
-            copy = self._joint_grid.allocate(x.shape, x.dtype)
-            copy[...] = x
-            return copy
+            return self._copy(x) if x.nbytes <= MOST_STAGED_BYTES else None
         if x.nbytes <= carried_bytes(self._call.comm):
             return x
         is_fetched = isinstance(meeting, MemoryMeeting) and self._call.lets_read and meeting.may_fetch(x.nbytes)
         if not is_fetched or meeting.reads_in_place(x) or (outs is not None and np.may_share_memory(x, outs[0])):
             return None
         return x
+
+    def _copy(self, x: np.ndarray) -> np.ndarray:
+        """A copy that others can read, while this process may write to ``x``."""
+        copy = self._joint_grid.allocate(x.shape, x.dtype)
+        copy_views([(x, copy)])
+        return copy
 
     def _agree(
         self, opening: Opening, x: np.ndarray | None, is_first: bool
@@ -191,7 +199,7 @@ class PreparedReshard:
         if is_first:
             self._kept.note(self._specified.signature)
             if not types.several:
-                first = FirstRun.of(self._specified, types.dtypes[0], call, self._joint_grid, frames)
+                first = FirstRun.of(self._specified, types.dtypes[0], call, self._joint_grid, frames, x)
                 if first is not None:
                     return types, frames, first
             x = x if x is not None and x.nbytes <= carried_bytes(call.comm) else None
