@@ -11,19 +11,44 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["pid_namespace", "process_above", "spare_numbers"]
+from spmd_grid.formatting import spans
+
+__all__ = [
+    "FAILED",
+    "RIGHT",
+    "WRONG",
+    "Place",
+    "advice",
+    "because",
+    "have_strangers",
+    "pid_namespace",
+    "process_above",
+    "refusal",
+    "spare_numbers",
+    "strangers",
+]
 
 _FIRST = 0xEFFFFFFC  # the namespace of a machine itself, as Linux has numbered it ever since
 _LAUNCHERS = (
     *("hydra_pmi_proxy", "mpiexec.hydra", "pmi_proxy", "mpiexec", "mpirun"),
     *("prted", "prterun", "orted", "orterun", "slurmstepd"),
 )
+_RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")  # by which a job is known
 # Settings by which MPICH, and Open MPI from version 5 on, name no process by its number.
 _SPARING = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "OMPI_MCA_smsc": "^cma", "OMPI_MCA_btl": "^sm,vader"}
+# The settings by which libraries leave the system's copies out, by what their versions begin with.
+_MENDS = {
+    "Open MPI": "OMPI_MCA_smsc=^cma (before version 5: OMPI_MCA_btl_vader_single_copy_mechanism=none)",
+    "MVAPICH": "MV2_SMP_USE_CMA=0",
+    "MPICH": "MPIR_CVAR_CH4_CMA_ENABLE=0",
+}
+
+RIGHT, WRONG, FAILED = range(3)  # what came of a message, the worst last
 
 
 def pid_namespace(link: str = "/proc/self/ns/pid") -> int:
@@ -49,8 +74,69 @@ def process_above(names: Collection[str]) -> int | None:
 def spare_numbers(environment: MutableMapping[str, str]) -> None:
     """Let MPI name no process by its number if the launcher is not in this namespace; what the user has set stays.
 
-    Local; before MPI starts.  It then sends large messages through shared memory or by TCP, which takes longer.
+    Local; before MPI starts.  MPI then sends large messages through shared memory or by TCP, which takes longer.
     """
-    if sys.platform == "linux" and pid_namespace() != _FIRST and process_above(_LAUNCHERS) is None:
+    is_in_job = sys.platform == "linux" and any(name in environment for name in _RANKS)
+    if is_in_job and pid_namespace() != _FIRST and process_above(_LAUNCHERS) is None:
         for name, value in _SPARING.items():
             environment.setdefault(name, value)
+
+
+# -- processes in different namespaces ---------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """The place of a process: its machine, its PID namespace, and the first process of what MPI calls its node."""
+
+    machine: int
+    namespace: int
+    node: int
+
+
+def have_strangers(places: Sequence[Place]) -> bool:
+    """Whether any process has `strangers`.  Local."""
+    machines = {(place.machine, place.namespace) for place in places}
+    nodes = {(place.node, place.namespace) for place in places}
+    return any(len({where for where, _ in found}) < len(found) for found in (machines, nodes))
+
+
+def strangers(places: Sequence[Place], rank: int) -> list[int]:
+    """The processes of this one's machine or node whose process numbers it may not use.  Symmetric.
+
+    >>> strangers([Place(1, 7, 0), Place(1, 8, 0), Place(1, 7, 0), Place(2, 9, 3)], 0)
+    [1]
+    """
+    own = places[rank]
+    return [
+        other
+        for other, place in enumerate(places)
+        if place.namespace != own.namespace and (place.machine == own.machine or place.node == own.node)
+    ]
+
+
+def refusal(places: Sequence[Place], found: Sequence[Sequence[int]], library: str) -> str:
+    """The reason to refuse a job, given what was worst on each process; empty if all bytes came well.  Local."""
+    bad = [rank for rank, (outcome, _) in enumerate(found) if outcome != RIGHT]
+    if not bad:
+        return ""
+    rank, (outcome, other) = bad[0], found[bad[0]]
+    fact = f"rank {rank} got other bytes than rank {other} sent"
+    if outcome == FAILED:
+        fact = f"one between ranks {other} and {rank} failed"
+    count = len({places[each].namespace for each in (rank, *strangers(places, rank))})
+    return (
+        f"init_grid: large messages of MPI do not reach rank{'s' * (len(bad) > 1)} {spans(bad)} whole: {fact}."
+        f" {because(count)}. {advice(library)}"
+    )
+
+
+def because(count: int) -> str:
+    """The reason why messages of MPI may fail on a machine with this number of namespaces, if it is known.  Local."""
+    several = "several PID namespaces" if count < 2 else f"{count} PID namespaces"
+    return f"One machine has ranks in {several} (containers), in each of which a process number means another process"
+
+
+def advice(library: str) -> str:
+    """The ways out of it with an MPI library, given by its version.  Local."""
+    setting = next((text for name, text in _MENDS.items() if name in library), "what switches CMA off in your library")
+    return f"Set {setting}, or over UCX UCX_TLS=^cma, for all processes, or start one container per host"

@@ -33,8 +33,7 @@ def start_mpi() -> None:
     this is left to mpi4py.
     """
     rank_and_size = _rank_and_size(os.environ)
-    if rank_and_size is not None:
-        spare_numbers(os.environ)
+    spare_numbers(os.environ)
     if rank_and_size is None or "mpi4py.MPI" in sys.modules or not _starts_as_usual(os.environ):
         return
     rc = mpi4py.rc
