@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spmd_grid.formatting import spans
+from spmd_grid.launched import given_rank
 
 __all__ = [
     "FAILED",
     "RIGHT",
     "WRONG",
-    "Place",
+    "Surroundings",
     "advice",
     "because",
     "have_strangers",
@@ -38,7 +39,6 @@ _LAUNCHERS = (
     *("hydra_pmi_proxy", "mpiexec.hydra", "pmi_proxy", "mpiexec", "mpirun"),
     *("prted", "prterun", "orted", "orterun", "slurmstepd"),
 )
-_RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")  # by which a job is known
 # Settings by which MPICH, and Open MPI from version 5 on, name no process by its number.
 _SPARING = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "OMPI_MCA_smsc": "^cma", "OMPI_MCA_btl": "^sm,vader"}
 # The settings by which libraries leave the system's copies out, by what their versions begin with.
@@ -76,7 +76,7 @@ def spare_numbers(environment: MutableMapping[str, str]) -> None:
 
     Local; before MPI starts.  MPI then sends large messages through shared memory or by TCP, which takes longer.
     """
-    is_in_job = sys.platform == "linux" and any(name in environment for name in _RANKS)
+    is_in_job = sys.platform == "linux" and given_rank(environment) is not None
     if is_in_job and pid_namespace() != _FIRST and process_above(_LAUNCHERS) is None:
         for name, value in _SPARING.items():
             environment.setdefault(name, value)
@@ -85,36 +85,36 @@ def spare_numbers(environment: MutableMapping[str, str]) -> None:
 # -- processes in different namespaces ---------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
-    """The place of a process: its machine, its PID namespace, and the first process of what MPI calls its node."""
+class Surroundings(NamedTuple):
+    """The machine of a process, its PID namespace, and the first process of what MPI calls its node."""
 
     machine: int
     namespace: int
     node: int
 
 
-def have_strangers(places: Sequence[Place]) -> bool:
+def have_strangers(processes: Sequence[Surroundings]) -> bool:
     """Whether any process has `strangers`.  Local."""
-    machines = {(place.machine, place.namespace) for place in places}
-    nodes = {(place.node, place.namespace) for place in places}
+    machines = {(each.machine, each.namespace) for each in processes}
+    nodes = {(each.node, each.namespace) for each in processes}
     return any(len({where for where, _ in found}) < len(found) for found in (machines, nodes))
 
 
-def strangers(places: Sequence[Place], rank: int) -> list[int]:
+def strangers(processes: Sequence[Surroundings], rank: int) -> list[int]:
     """The processes of this one's machine or node whose process numbers it may not use.  Symmetric.
 
-    >>> strangers([Place(1, 7, 0), Place(1, 8, 0), Place(1, 7, 0), Place(2, 9, 3)], 0)
+    >>> strangers([Surroundings(1, 7, 0), Surroundings(1, 8, 0), Surroundings(1, 7, 0), Surroundings(2, 9, 3)], 0)
     [1]
     """
-    own = places[rank]
+    own = processes[rank]
     return [
         other
-        for other, place in enumerate(places)
-        if place.namespace != own.namespace and (place.machine == own.machine or place.node == own.node)
+        for other, each in enumerate(processes)
+        if each.namespace != own.namespace and (each.machine == own.machine or each.node == own.node)
     ]
 
 
-def refusal(places: Sequence[Place], found: Sequence[Sequence[int]], library: str) -> str:
+def refusal(processes: Sequence[Surroundings], found: Sequence[Sequence[int]], library: str) -> str:
     """The reason to refuse a job, given what was worst on each process; empty if all bytes came well.  Local."""
     bad = [rank for rank, (outcome, _) in enumerate(found) if outcome != RIGHT]
     if not bad:
@@ -123,7 +123,7 @@ def refusal(places: Sequence[Place], found: Sequence[Sequence[int]], library: st
     fact = f"rank {rank} got other bytes than rank {other} sent"
     if outcome == FAILED:
         fact = f"one between ranks {other} and {rank} failed"
-    count = len({places[each].namespace for each in (rank, *strangers(places, rank))})
+    count = len({processes[each].namespace for each in (rank, *strangers(processes, rank))})
     return (
         f"init_grid: large messages of MPI do not reach rank{'s' * (len(bad) > 1)} {spans(bad)} whole: {fact}."
         f" {because(count)}. {advice(library)}"

@@ -10,7 +10,7 @@ from spmd_grid.transport.process_numbers import (
     FAILED,
     RIGHT,
     WRONG,
-    Place,
+    Surroundings,
     have_strangers,
     pid_namespace,
     process_above,
@@ -19,8 +19,8 @@ from spmd_grid.transport.process_numbers import (
     strangers,
 )
 
-ALONE = [Place(5, 7, 0)] * 3
-CONTAINERS = [Place(5, 7, 0), Place(5, 8, 0), Place(5, 7, 0)]
+ALONE = [Surroundings(5, 7, 0)] * 3
+CONTAINERS = [Surroundings(5, 7, 0), Surroundings(5, 8, 0), Surroundings(5, 7, 0)]
 
 
 def test_the_namespace_is_the_systems(tmp_path):
@@ -29,19 +29,22 @@ def test_the_namespace_is_the_systems(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("places", "expected"),
+    ("processes", "expected"),
     [
         (ALONE, [[], [], []]),
         (CONTAINERS, [[1], [0, 2], [1]]),
-        ([Place(5, 7, 0), Place(6, 8, 1)], [[], []]),  # a container on each of two machines
-        ([Place(5, 7, 0), Place(5, 8, 1)], [[1], [0]]),  # one machine, in two parts for MPI
-        ([Place(5, 7, 0), Place(6, 8, 0)], [[1], [0]]),  # of one node for MPI, whatever the machines call themselves
-        ([Place(5, -1, 0), Place(5, -2, 0)], [[1], [0]]),  # the system does not tell
+        ([Surroundings(5, 7, 0), Surroundings(6, 8, 1)], [[], []]),  # a container on each of two machines
+        ([Surroundings(5, 7, 0), Surroundings(5, 8, 1)], [[1], [0]]),  # one machine, in two parts for MPI
+        (
+            [Surroundings(5, 7, 0), Surroundings(6, 8, 0)],
+            [[1], [0]],
+        ),  # of one node for MPI, whatever the machines call themselves
+        ([Surroundings(5, -1, 0), Surroundings(5, -2, 0)], [[1], [0]]),  # the system does not tell
     ],
 )
-def test_strangers(places, expected):
-    assert [strangers(places, rank) for rank in range(len(places))] == expected
-    assert have_strangers(places) == any(expected)
+def test_strangers(processes, expected):
+    assert [strangers(processes, rank) for rank in range(len(processes))] == expected
+    assert have_strangers(processes) == any(expected)
 
 
 def test_all_is_well():

@@ -131,6 +131,11 @@ def _of_simulated(probe: trials.Probe) -> Iterator[Check]:
         return
     yield Check(OK, "simulated ranks", "two ranks exchange data")
     seconds, folder = probe.found["warm_up"], probe.found["cache"]
+    if probe.found["refused"]:
+        yield Check(
+            SLOW, "cache folder", f"kernels in it are not loaded: {probe.found['refused']}",
+            "Set NUMBA_CACHE_DIR to a folder of yours to which nobody else may write, or correct the mode of this one.",
+        )  # fmt: skip
     if folder is None:
         yield Check(
             SLOW, "compiled kernels", f"ready after {seconds:.1f} s, compiled anew in every process",

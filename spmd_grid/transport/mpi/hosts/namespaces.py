@@ -24,7 +24,7 @@ from spmd_grid.transport.process_numbers import (
     FAILED,
     RIGHT,
     WRONG,
-    Place,
+    Surroundings,
     advice,
     because,
     have_strangers,
@@ -64,9 +64,9 @@ def prove_messages(comm: MPI.Intracomm) -> None:
     row = np.array([_number(machine().encode()), namespace, first, _number(nonce)])
     table = np.zeros((comm.size, len(row)), np.int64)
     comm.Allgather(row, table)
-    places, digests = [Place(*each[:3]) for each in table.tolist()], table[:, 3].tolist()
-    if have_strangers(places):
-        _judge(comm, places, _exchange(comm, set(strangers(places, comm.rank)), nonce, digests))
+    processes, digests = [Surroundings(*each[:3]) for each in table.tolist()], table[:, 3].tolist()
+    if have_strangers(processes):
+        _judge(comm, processes, _exchange(comm, set(strangers(processes, comm.rank)), nonce, digests))
 
 
 def _number(content: bytes) -> int:
@@ -111,20 +111,20 @@ def _wait(request: MPI.Request, deadline: float) -> int | None:
     return RIGHT
 
 
-def _judge(comm: MPI.Intracomm, places: Sequence[Place], worst: tuple[int, int]) -> None:
+def _judge(comm: MPI.Intracomm, processes: Sequence[Surroundings], worst: tuple[int, int]) -> None:
     """Raises TransportError, on all processes alike, unless all bytes came well.  Collective."""
     mine, table = np.array(worst), np.zeros((comm.size, 2), np.int64)
     request = comm.Iallgather(mine, table)
     if _wait(request, time.monotonic() + 2 * _SECONDS) != RIGHT:
         _kept.extend([mine, table, request])
         _end_job(comm, "what the others say of large messages")
-    text = refusal(places, table.tolist(), MPI.Get_library_version())
+    text = refusal(processes, table.tolist(), MPI.Get_library_version())
     if text:
         raise TransportError(text)
 
 
 def _end_job(comm: MPI.Intracomm, what: str) -> NoReturn:
-    """Ends the job, of which this process has waited in vain for ``what``."""
+    """Ends the job, of which this process has waited without an answer for ``what``."""
     text = (
         f"spmd_grid: rank {comm.rank} of {comm.size} has waited for {_SECONDS:g} s for {what}. {because(0)}."
         f" {advice(MPI.Get_library_version())}. The job is ended"
