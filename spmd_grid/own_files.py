@@ -1,8 +1,8 @@
-"""Files that nobody but this user and root can have written, to be run as code.
+"""Files that no user but this one and root can have written, to be run as code.
 
 Kept machine code is run without further ado, so whoever can write the file, or put another one in its stead, runs code
-as this user.  A file counts as own if this user or root owns it and nobody else may write to it, in a folder of which
-the same is true, and all folders above: others may write to these only if they are sticky, as /tmp is.
+as this user.  A file counts as own if this user or root owns it and no other user may write to it; the same holds for
+its folder and all folders above, but others may write to these if they are sticky, as /tmp is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Stranger", "folder_of_user", "make_folder", "note", "problem_of", "r
 
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _lock = Lock()
-_noted: set[str] = set()
+_noted: set[Path] = set()
 
 
 class Stranger(OSError):
@@ -32,8 +32,8 @@ class Stranger(OSError):
 def problem_of(folder: Path) -> str:
     """The reason why others could put files into a folder, or into one above it; empty if none can.
 
-    Local.  ``folder``: without symbolic links (`os.path.realpath`).  Looks from the root down, so that nobody can
-    exchange a folder once it has been looked at.  Of one that is missing those above it count.
+    Local.  ``folder``: without symbolic links (`os.path.realpath`).  Looks from the root down, so that no other
+    user can exchange a folder once it has been looked at.  Of one that is missing those above it count.
     """
     for each in (*reversed(folder.parents), folder):
         try:
@@ -53,7 +53,7 @@ def read_own(folder: Path, name: str) -> bytes:
     Raises OSError where there is none, `Stranger` where others may have written it.
     """
     with _opened(folder) as descriptor:
-        # Checked after it has been opened: what is read is what was checked.  A pipe must keep nobody waiting.
+        # Checked after it has been opened: what is read is what was checked.  A pipe must not keep it waiting.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
         with open(file, "rb") as opened:
             _check(folder / name, os.fstat(file), stat.S_ISREG)
@@ -103,11 +103,11 @@ def folder_of_user() -> Path | None:
     return folder if os.path.isabs(home) and not problem_of(folder) else None
 
 
-def note(text: str) -> None:
-    """Print a line, once, on the first rank of a job.  Local."""
+def note(folder: Path, text: str) -> None:
+    """Print a line about a folder, once, on the first rank of a job.  Local."""
     with _lock:
-        is_known = text in _noted
-        _noted.add(text)
+        is_known = folder in _noted
+        _noted.add(folder)
     if not is_known and given_rank(os.environ) in (None, "0"):
         print(f"spmd_grid: {text}", file=sys.stderr, flush=True)
 

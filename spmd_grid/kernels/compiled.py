@@ -113,7 +113,7 @@ def _compiled(signature: str, name: str, function: Callable[..., Any]) -> Any:
 
 
 def _enable_cache(dispatcher: Any, name: str) -> None:
-    """Let numba load a function from its files, if nobody else can have written them, and keep it there.
+    """Let numba load a function from its files, if no other user can have written them, and keep it there.
 
     Else it uses the folder of this user's own.  If there is none, the function is compiled anew.
     """
@@ -145,7 +145,7 @@ def _problem_of_cache(dispatcher: Any, name: str) -> str:
     except OSError as error:
         return str(error)
     if problem:
-        note(f"numba's files in {folder} are not loaded: {problem}")
+        note(folder, f"numba's files in {folder} are not loaded: {problem}")
     return problem
 
 

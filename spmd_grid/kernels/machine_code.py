@@ -80,7 +80,7 @@ def _read(folder: Path, name: str) -> MachineCode | None:
     try:
         content = read_own(folder, name)
     except Stranger as error:
-        note(f"compiled kernels in {folder} are not loaded: {error}")
+        note(folder, f"compiled kernels in {folder} are not all loaded: {error}")
         return None
     except OSError:
         return None
@@ -116,7 +116,8 @@ def _folders() -> tuple[tuple[Path, int], ...]:
     own = folder_of_user()
     if refused():
         instead = "compiled anew in every process" if own is None else f"kept in {own}"
-        note(f"compiled kernels in {_first_folder()} are not loaded: {refused()}; they are {instead}")
+        first = _first_folder()
+        note(first, f"compiled kernels in {first} are not loaded: {refused()}; they are {instead}")
     found = [] if refused() else [(_first_folder(), 0o755)]
     if own is not None and (refused() or not os.environ.get("NUMBA_CACHE_DIR")):
         found.append((own, 0o700))

@@ -220,6 +220,13 @@ def test_several_pid_namespaces_are_told():
     assert check.value == "large messages fail in 2 PID namespaces. Set X=0"
 
 
+def test_a_cache_folder_of_others_is_told():
+    kept = {"warm_up": 0.0, "cache": "/home/me", "refused": ""}
+    assert [check.name for check in doctor._of_simulated(trials.Probe(kept))] == ["simulated ranks", "compiled kernels"]
+    _, check, _ = doctor._of_simulated(trials.Probe(kept | {"refused": "other users may write to /tmp/cache"}))
+    assert (check.verdict, check.name) == (SLOW, "cache folder") and "may write to /tmp/cache" in check.value
+
+
 def test_slow_words_within_a_cache_are_told():
     found = doctor._of_ranks(QUICK | {"late": True, "word": 301.0})
     (check,) = (each for each in found if each.name == "processors")

@@ -132,8 +132,8 @@ def test_a_pipe_keeps_nobody_waiting(folder):
 def test_a_line_is_printed_once_on_the_first_rank(monkeypatch, capsys, rank, times):
     monkeypatch.setattr(own_files, "_noted", set())
     monkeypatch.setattr(own_files, "given_rank", lambda environment: rank)
-    own_files.note("others may write there")
-    own_files.note("others may write there")
+    for text in "others may write there", "others may write there too":
+        own_files.note(Path("/folder"), text)
     assert capsys.readouterr().err == "spmd_grid: others may write there\n" * times
 
 
