@@ -7,6 +7,7 @@ loading waits for ``numba.core``: Python (3.11) breaks the cycle by handing out 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,13 @@ from typing import Any, TypeAlias
 
 import numba
 from llvmlite.binding import get_host_cpu_name, parse_bitcode
+from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 
 from spmd_grid.kernels import machine_code
 from spmd_grid.kernels.machine_code import MachineCode, digest_of
+from spmd_grid.own_files import folder_of_user, note, problem_of, strange_file
 
 # The result of an intrinsic: its signature, and the function that emits LLVM's instructions (numba has no types).
 Intrinsic: TypeAlias = tuple[Any, Callable[..., Any]]
@@ -65,7 +68,7 @@ def kernel(signature: str, name: str = "") -> Callable[[Callable[..., Any]], Cal
     entries at the same time can mix them up; with one entry per file both write the same.  And numba checks only
     whether the file of the function has changed, not those of the functions it calls.
     """
-    return partial(_compiled, partial(numba.njit, signature, nogil=True), name)
+    return partial(_compiled, signature, name)
 
 
 class _Keeper:
@@ -98,16 +101,52 @@ def _path_of(function: Callable[..., Any], name: str) -> str:
     return ".".join(filter(None, (module, function.__name__, name)))
 
 
-def _compiled(compiler: Callable[..., Any], name: str, function: Callable[..., Any]) -> Any:
+def _compiled(signature: str, name: str, function: Callable[..., Any]) -> Any:
     function.__qualname__ = "_".join(
         filter(None, (function.__name__, name, numba.config.CPU_NAME or get_host_cpu_name(), _SOURCES))
     )
+    dispatcher = numba.njit(nogil=True)(function)
+    _enable_cache(dispatcher, function.__qualname__)
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return dispatcher
+
+
+def _enable_cache(dispatcher: Any, name: str) -> None:
+    """Let numba load a function from its files, if no other user can have written them, and keep it there.
+
+    Else it uses the folder of this user's own.  If there is none, the function is compiled anew.
+    """
+    if not _problem_of_cache(dispatcher, name):
+        return
+    own = folder_of_user()
+    if own is not None:
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(own)
+        try:
+            is_well = not _problem_of_cache(dispatcher, name)
+        finally:
+            numba.config.CACHE_DIR = before
+        if is_well:
+            return
+    dispatcher._cache = NullCache()
+
+
+def _problem_of_cache(dispatcher: Any, name: str) -> str:
+    """Enable numba's cache as it is set now; the reason why its files cannot be used, empty if they can."""
     try:
-        return compiler(cache=True)(function)
+        dispatcher.enable_caching()
+        folder = Path(os.path.realpath(dispatcher._cache.cache_path))
+        problem = problem_of(folder) or strange_file(folder, name)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        return compiler()(function)
+        return str(error)
+    except OSError as error:
+        return str(error)
+    if problem:
+        note(folder, f"numba's files in {folder} are not loaded: {problem}")
+    return problem
 
 
 _SOURCES = digest_of(*sorted(Path(__file__).parent.rglob("*.py")))

@@ -3,8 +3,8 @@
 numba takes about half a second of processor time to import and to load its own cache, several times as long as all
 else that a process does before its first operation.  So the object file of a compiled kernel is kept here, and LLVM
 alone links it into later processes.  A file's name tells the processor and everything that the code was made from: the
-sources of this package, numba, llvmlite and Python.  A file that is damaged, or was written for something else, is
-ignored: then the kernel is compiled.
+sources of this package, numba, llvmlite and Python.  A file that is damaged, was written for something else, or may
+have been written by another user (`own_files`) is ignored: then the kernel is compiled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
@@ -22,7 +21,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-__all__ = ["MachineCode", "digest_of", "find", "keep", "kept_in"]
+from spmd_grid.own_files import Stranger, folder_of_user, make_folder, note, problem_of, read_own, write_own
+
+__all__ = ["MachineCode", "digest_of", "find", "keep", "kept_in", "refused"]
 
 _DIGEST_BYTES = 16
 _lock = Lock()
@@ -41,8 +42,8 @@ def find(name: str) -> int:
 
     Local.  ``name``: module and function, such as "protocol.meeting.meet".
     """
-    for folder in _folders():
-        found = _read(folder / _file_name(name))
+    for folder, _ in _folders():
+        found = _read(folder, _file_name(name))
         if found:
             return _link(found)
     return 0
@@ -50,24 +51,18 @@ def find(name: str) -> int:
 
 def kept_in(name: str) -> Path | None:
     """The folder that holds the machine code of a kernel; None if it is not kept.  Local."""
-    return next((folder for folder in _folders() if _read(folder / _file_name(name))), None)
+    return next((folder for folder, _ in _folders() if _read(folder, _file_name(name))), None)
 
 
 def keep(name: str, code: MachineCode) -> bool:
     """Writes the machine code of a kernel; whether a folder could be written.  Local."""
     head = json.dumps({"symbol": code.symbol, "needs": code.needs}).encode() + b"\n"
     content = _digest(head + code.object_file) + head + code.object_file
-    for folder in _folders():
-        path = folder / _file_name(name)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
-            part.replace(path)  # other processes see a whole file, or none
+    for folder, mode in _folders():
+        with suppress(OSError):  # not writable, or full
+            make_folder(folder, mode)
+            write_own(folder, _file_name(name), content)
             return True
-        except OSError:  # not writable, or full
-            with suppress(OSError):
-                part.unlink()
     return False
 
 
@@ -80,10 +75,13 @@ def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-def _read(path: Path) -> MachineCode | None:
-    """The machine code in a file, if it is there and whole."""
+def _read(folder: Path, name: str) -> MachineCode | None:
+    """The machine code in a file, if it is there, whole, and no other user's."""
     try:
-        content = path.read_bytes()
+        content = read_own(folder, name)
+    except Stranger as error:
+        note(folder, f"compiled kernels in {folder} are not all loaded: {error}")
+        return None
     except OSError:
         return None
     digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
@@ -97,19 +95,33 @@ def _read(path: Path) -> MachineCode | None:
 
 
 @cache
-def _folders() -> tuple[Path, ...]:
-    """The folders that may hold the files; the first that can be written is written."""
+def refused() -> str:
+    """The reason why others may write to the folder that would be used first, so that it is not.  Local."""
+    return problem_of(_first_folder())
 
-    def candidates() -> Iterator[Path]:
-        if os.environ.get("NUMBA_CACHE_DIR"):
-            yield Path(os.environ["NUMBA_CACHE_DIR"]) / "spmd_grid"
-            return
-        yield Path(__file__).parent / "__pycache__"
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        if os.path.isabs(home):
-            yield Path(home) / "spmd_grid"
 
-    return tuple(candidates())
+@cache
+def _first_folder() -> Path:
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    folder = Path(given, "spmd_grid") if given else Path(__file__).parent / "__pycache__"
+    return Path(os.path.realpath(folder))
+
+
+@cache
+def _folders() -> tuple[tuple[Path, int], ...]:
+    """The folders that may hold the files, and their modes if they are made; the first that can be written is written.
+
+    In place of one to which others may write, the folder of this user's own is taken.
+    """
+    own = folder_of_user()
+    if refused():
+        instead = "compiled anew in every process" if own is None else f"kept in {own}"
+        first = _first_folder()
+        note(first, f"compiled kernels in {first} are not loaded: {refused()}; they are {instead}")
+    found = [] if refused() else [(_first_folder(), 0o755)]
+    if own is not None and (refused() or not os.environ.get("NUMBA_CACHE_DIR")):
+        found.append((own, 0o700))
+    return tuple(found)
 
 
 @cache

@@ -23,7 +23,7 @@ QUICK = {
     "thread_level": "MULTIPLE", "nodes": 1, "shares_memory": True, "in_place": 9.0, "by_messages": 3.0,
     "fetches": True,
     "latency": 1.0, "bandwidth": 9.0, "all_reduce": 3.0, "model": None, "far": False, "late": False, "word": 90.0,
-    "peer": 1,
+    "peer": 1, "hosts": [{"namespaces": 1}],
 }  # fmt: skip
 
 
@@ -131,7 +131,15 @@ def test_pings_go_between_nodes_where_there_are_several(hosts, near, peer):
 
 
 def test_figures_say_what_they_are():
-    host = {"name": "a", "ranks": [0, 1], "cores": 2, "shared": 1 << 30, "problems": [], "networks": []}
+    host = {
+        "name": "a",
+        "ranks": [0, 1],
+        "cores": 2,
+        "shared": 1 << 30,
+        "problems": [],
+        "networks": [],
+        "namespaces": 1,
+    }
     links = {f"{kind}_{what}": 1.0 for kind in ("node", "network") for what in ("latency", "bandwidth")}
     several = {"hosts": [host, host | {"name": "b", "ranks": [2, 3]}], "links": links | {"cable_bandwidth": None}}
     figures = several | {
@@ -200,6 +208,23 @@ def test_the_table(monkeypatch, capsys):
     at = next(i for i, line in enumerate(lines) if line.split()[:3] == ["fails", "MPI", "library"])
     assert lines[at].endswith("it is broken") and lines[at + 1].lstrip().startswith("-> Install one with")
     assert max(map(len, lines)) < 120
+
+
+def test_several_pid_namespaces_are_told():
+    apart = QUICK | {"hosts": [{"namespaces": 2}]}
+    (check,) = [check for check in doctor._of_ranks(apart) if check.name == "PID namespaces"]
+    assert check.verdict == OK and check.value.startswith("2 on one host")
+    error = "spmd_grid.errors.TransportError: init_grid: large messages fail in 2 PID namespaces. Set X=0"
+    *_, check = doctor._of_launch(trials.Launch("mpiexec", broken=error), 2, {"library": "MPICH 5"})
+    assert (check.verdict, check.name) == (FAILS, "PID namespaces")
+    assert check.value == "large messages fail in 2 PID namespaces. Set X=0"
+
+
+def test_a_cache_folder_of_others_is_told():
+    kept = {"warm_up": 0.0, "cache": "/home/me", "refused": ""}
+    assert [check.name for check in doctor._of_simulated(trials.Probe(kept))] == ["simulated ranks", "compiled kernels"]
+    _, check, _ = doctor._of_simulated(trials.Probe(kept | {"refused": "other users may write to /tmp/cache"}))
+    assert (check.verdict, check.name) == (SLOW, "cache folder") and "may write to /tmp/cache" in check.value
 
 
 def test_slow_words_within_a_cache_are_told():

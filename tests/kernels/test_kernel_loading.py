@@ -144,18 +144,18 @@ def test_kept_functions_of_several_processes_do_not_stand_for_one_another(tmp_pa
 def test_only_whole_files_of_machine_code_are_read(tmp_path, monkeypatch):
     from spmd_grid.kernels import machine_code
 
-    monkeypatch.setattr(machine_code, "_folders", lambda: (tmp_path / "not yet there",))
+    monkeypatch.setattr(machine_code, "_folders", lambda: ((tmp_path / "not yet there", 0o700),))
     kept = machine_code.MachineCode("f", ["memcpy"], b"code")
     assert machine_code.keep("of a test", kept)
     (path,) = tmp_path.rglob("*.code")
     whole = path.read_bytes()
-    assert machine_code._read(path) == kept
+    assert machine_code._read(path.parent, path.name) == kept
     for damaged in (b"", whole[:10], whole[:-1], whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:]):
         path.write_bytes(damaged)
-        assert machine_code._read(path) is None, damaged
+        assert machine_code._read(path.parent, path.name) is None, damaged
     path.unlink()
     path.mkdir()  # neither read nor written
-    assert machine_code._read(path) is None and not machine_code.keep("of a test", kept)
+    assert machine_code._read(path.parent, path.name) is None and not machine_code.keep("of a test", kept)
 
 
 HALO = """

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from spmd_grid.transport.process_numbers import spare_numbers
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Datatype as Datatype
@@ -22,6 +25,8 @@ def mpi(initialize: bool = True) -> ModuleType:
     """The module ``MPI`` of mpi4py.  ``initialize``: whether its first import in this process initialises MPI."""
     import mpi4py
 
+    if initialize:
+        spare_numbers(os.environ)
     mpi4py.rc.initialize = initialize
     from mpi4py import MPI
 

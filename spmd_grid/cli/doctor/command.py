@@ -131,6 +131,11 @@ def _of_simulated(probe: trials.Probe) -> Iterator[Check]:
         return
     yield Check(OK, "simulated ranks", "two ranks exchange data")
     seconds, folder = probe.found["warm_up"], probe.found["cache"]
+    if probe.found["refused"]:
+        yield Check(
+            SLOW, "cache folder", f"kernels in it are not loaded: {probe.found['refused']}",
+            "Set NUMBA_CACHE_DIR to a folder of yours to which no other user may write, or change the mode of this one.",
+        )  # fmt: skip
     if folder is None:
         yield Check(
             SLOW, "compiled kernels", f"ready after {seconds:.1f} s, compiled anew in every process",
@@ -185,7 +190,13 @@ def _of_launch(attempt: trials.Launch, ranks: int, library: dict[str, Any]) -> I
             f"{attempt.launcher} starts {ranks} ranks that see each other",
             advice * (not attempt.in_path),
         )
-    if attempt.broken:
+    if "PID namespaces" in attempt.broken:
+        yield Check(
+            FAILS, "PID namespaces", attempt.broken.partition("init_grid: ")[2],
+            "If programs set another value, such as MPIR_CVAR_CH4_CMA_ENABLE=1, unset it: spmd_grid sets the right one"
+            " where it starts MPI itself.",
+        )  # fmt: skip
+    elif attempt.broken:
         yield Check(
             FAILS, "first operations", attempt.broken,
             "The ranks see each other, so the launcher is the right one. If this was the first run, or the machine is"
@@ -204,6 +215,9 @@ def _of_ranks(found: dict[str, Any], transport: Callable[[], str] = str) -> Iter
         "" if full else "Without MULTIPLE, ranks that end early are not noticed, so others may wait for them for ever:"
         " use an MPI library that was built with thread support.",
     )  # fmt: skip
+    namespaces = max(host["namespaces"] for host in found["hosts"])
+    if namespaces > 1:
+        yield Check(OK, "PID namespaces", f"{namespaces} on one host; large messages of MPI arrive whole between them")
     if found["nodes"] > 1:
         yield from of_hosts(found, transport())
     elif found["shares_memory"]:

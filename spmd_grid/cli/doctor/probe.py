@@ -79,7 +79,7 @@ def simulated() -> dict[str, Any]:
     if run_spmd(body, ranks=2) != [2, 2]:
         raise RuntimeError("two simulated ranks compute a wrong sum")
     folder = machine_code.kept_in(_KERNEL)
-    return {"warm_up": seconds, "cache": str(folder) if folder else None}
+    return {"warm_up": seconds, "cache": str(folder) if folder else None, "refused": machine_code.refused()}
 
 
 def ranks() -> dict[str, Any]:

@@ -13,20 +13,22 @@ from spmd_grid.cli.doctor import local
 from spmd_grid.cli.doctor.verdict import OK
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.links.model import LinkModel
+from spmd_grid.transport.process_numbers import pid_namespace
 
 __all__ = ["exchange_over_network", "survey_hosts", "survey_links"]
 
 
 def survey_hosts(grid: ProcessGrid, comm: Any) -> list[dict[str, Any]]:
     """For each host its name and ranks, the cores that these may use together, the bytes that each may share with the
-    others there, its fast networks, and what is not well; in the order of the first ranks.
+    others there, the number of their PID namespaces, its fast networks, and what is not well; in the order of the first
+    ranks.
 
     Collective over ``comm``, of mpi4py.
     """
     from spmd_grid.transport.mpi.hosts.hosts import meet_hosts
 
     _, shared = grid.process.arena.own_segment()
-    known = comm.allgather((usable_cores(), shared, len(grid.group((0,)).near)))
+    known = comm.allgather((usable_cores(), shared, len(grid.group((0,)).near), pid_namespace()))
     hosts, own = meet_hosts(comm), []
     cores = {name: len(set().union(*[known[rank][0] for rank in ranks])) for name, ranks in hosts.ranks.items()}
     name = hosts.names[comm.rank]
@@ -39,7 +41,8 @@ def survey_hosts(grid: ProcessGrid, comm: Any) -> list[dict[str, Any]]:
         sees_all = all(known[rank][2] == len(ranks) - 1 for rank in ranks)
         found.append({
             "name": name, "ranks": ranks, "cores": cores[name], "problems": told[ranks[0]][0],
-            "networks": told[ranks[0]][1], "shared": min(known[rank][1] for rank in ranks) if sees_all else 0,
+            "networks": told[ranks[0]][1], "namespaces": len({known[rank][3] for rank in ranks}),
+            "shared": min(known[rank][1] for rank in ranks) if sees_all else 0,
         })  # fmt: skip
     return found
 

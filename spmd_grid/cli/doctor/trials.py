@@ -22,6 +22,7 @@ __all__ = ["MARK", "Launch", "Probe", "launchers", "probe", "run_limited", "star
 
 MARK = "spmd_grid doctor: "  # begins each line of a probe's findings
 _GRACE_SECONDS = 1.5  # for a launcher to end its processes
+_LONGEST = 400  # characters of a reason
 _PROBE = "spmd_grid.cli.doctor.probe"
 
 
@@ -146,4 +147,4 @@ def _reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     raised = [line for line in lines if "Error: " in line][-1:]
     named = [line for line in lines if "error" in line.lower()]
-    return (raised or named or lines[-1:] or [""])[0][:200]
+    return (raised or named or lines[-1:] or [""])[0][:_LONGEST]

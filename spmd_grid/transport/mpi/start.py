@@ -15,6 +15,8 @@ from threading import Timer
 
 import mpi4py
 
+from spmd_grid.transport.process_numbers import spare_numbers
+
 __all__ = ["start_mpi"]
 
 _NOTICE_SECONDS = 20.0
@@ -31,6 +33,7 @@ def start_mpi() -> None:
     this is left to mpi4py.
     """
     rank_and_size = _rank_and_size(os.environ)
+    spare_numbers(os.environ)
     if rank_and_size is None or "mpi4py.MPI" in sys.modules or not _starts_as_usual(os.environ):
         return
     rc = mpi4py.rc

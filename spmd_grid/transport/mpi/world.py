@@ -13,6 +13,7 @@ import numpy as np
 from spmd_grid.transport.communicator import Process, StartedOperation
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.hosts.hosts import meet_hosts
+from spmd_grid.transport.mpi.hosts.namespaces import prove_messages
 from spmd_grid.transport.mpi.hosts.traces import trace_all
 from spmd_grid.transport.mpi.library import MPI, abort
 from spmd_grid.transport.mpi.liveness.departure import Departure
@@ -20,6 +21,7 @@ from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.mailbox import Mailbox
 from spmd_grid.transport.mpi.node import agreed_settings, survey_node
 from spmd_grid.transport.mpi.wire import MpiWire
+from spmd_grid.transport.process_numbers import pid_namespace
 from spmd_grid.watch.recorder import RECORDER_BYTES, Recorder
 from spmd_grid.watch.settings import Settings
 
@@ -45,6 +47,7 @@ class World:
 
     def __init__(self, user_comm: MPI.Intracomm):
         self.comm = user_comm.Dup()
+        prove_messages(self.comm)
         self.hosts = meet_hosts(self.comm)
         self.process = Process(self.comm.rank, self.comm.size, self.pending, self.tokens)
         if len(self.hosts.ranks) > 1:
@@ -102,20 +105,21 @@ class World:
                 )
 
     def _neighbours(self) -> tuple[dict[int, int], np.ndarray | None]:
-        """The system's process numbers of the others of this node, by rank, and a word of memory that they share.
-
-        Collective.
+        """The system's process numbers of the others of this node that it can tell, by rank, and a word of memory that
+        all of the node share.  Collective.  In another PID namespace a number means another process.
         """
         arena = self.process.arena
         self._line = line = arena.allocate(8, zeroed=True)
         offset = -1 if line is None else arena.offset_of(line.ctypes.data, line.nbytes)
-        numbers, offsets = zip(*self.comm.allgather((os.getpid(), offset)), strict=True)
+        own = pid_namespace()
+        spaces, numbers, offsets = zip(*self.comm.allgather((own, os.getpid(), offset)), strict=True)
         node = [process for process in range(self.comm.size) if arena.base_of(process) is not None]
         word = None
         if node and offsets[node[0]] >= 0:
             base = cast(int, arena.base_of(node[0]))
             word = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(base + offsets[node[0]]))
-        return {process: numbers[process] for process in node if process != self.comm.rank}, word
+        known = [process for process in node if process != self.comm.rank and spaces[process] == own]
+        return {process: numbers[process] for process in known}, word
 
     def prepare_to_record(self) -> None:
         """Makes the recorder, so that some processes can record alone.  Collective over the world that time."""

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 __all__ = ["end_launcher_later"]
 
@@ -28,7 +27,9 @@ def end_launcher_later() -> None:
 
     A process of its own does so, which the launcher does not end with the ranks.
     """
-    launcher = _launcher() if "OMPI_COMM_WORLD_RANK" in os.environ else None
+    from spmd_grid.transport.process_numbers import process_above  # not in the process of its own, which has no package
+
+    launcher = process_above(_NAMES) if "OMPI_COMM_WORLD_RANK" in os.environ else None
     if launcher is None:
         return
     with suppress(AttributeError, OSError):  # a system without process descriptors, or the launcher has ended
@@ -41,19 +42,6 @@ def end_launcher_later() -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-
-
-def _launcher() -> int | None:
-    """The nearest process above this one that is a launcher; None if there is none on this host."""
-    process = os.getppid()
-    with suppress(OSError):  # a system without /proc
-        while process > 0:
-            # The name, in parentheses, may contain spaces; after it come the state and the parent's number.
-            name, _, rest = Path(f"/proc/{process}/stat").read_text().partition("(")[2].rpartition(")")
-            if name in _NAMES:
-                return process
-            process = int(rest.split()[1])
-    return None
 
 
 def _end(descriptor: int) -> None:
