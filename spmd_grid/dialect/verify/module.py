@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -16,6 +16,7 @@ from spmd_grid.dialect.verify.collectives import check_collective, check_update_
 from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid_op, check_grid_user
 from spmd_grid.dialect.verify.order import check_names, check_order
+from spmd_grid.dialect.verify.own_calls import check_own
 from spmd_grid.dialect.verify.process_groups import check_among, check_number
 from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding_op
 from spmd_grid.dialect.verify.tensors import check_tensor
@@ -36,6 +37,8 @@ def verify(module: ModuleOp) -> None:
         check_order(operation)
         if operation.name.startswith("shard."):
             _check_shard(operation, grids)
+        elif isinstance(operation, UnregisteredOp):
+            check_own(operation)
         elif isinstance(operation, HloCollectiveOp):
             check_among(operation)
         elif operation.name in ("stablehlo.replica_id", "stablehlo.partition_id"):
