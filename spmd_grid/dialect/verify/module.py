@@ -15,6 +15,7 @@ from spmd_grid.dialect.syntax.shard.shardings import GridOp, ShardingOp, ShardOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid_op, check_grid_user
+from spmd_grid.dialect.verify.gspmd import check_gspmd
 from spmd_grid.dialect.verify.order import check_names, check_order
 from spmd_grid.dialect.verify.own_calls import check_own
 from spmd_grid.dialect.verify.process_groups import check_among, check_number
@@ -32,6 +33,7 @@ def verify(module: ModuleOp) -> None:
     check_names(module)
     for operation in module.walk():
         _check_form(operation)
+        check_gspmd(operation, module)
     grids = Grids([each for each in module.walk() if isinstance(each, GridOp)])
     for operation in module.walk():
         check_order(operation)

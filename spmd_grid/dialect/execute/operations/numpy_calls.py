@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation
 
 from spmd_grid.compute.indexing.index import Selection
-from spmd_grid.dialect.execute.layouts import has_layouts
+from spmd_grid.dialect.execute.layouts import block_at, has_layouts
 from spmd_grid.dialect.execute.operations.arguments import (
     as_called,
     index_of,
@@ -116,7 +116,16 @@ def _astype(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0].astype(dtype_of(op.results[0].type))
 
 
-@handles("numpy.constant", "spmd_grid.constrain", "spmd_grid.same_cells")
+@handles("numpy.constant")
+def _constant(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    """The constant, or of one that is cut the block of this device."""
+    if not has_layouts(op) or runner.devices is None:
+        return operands[0]
+    layouts, coords = own_layouts(runner, op)
+    return block_at(np.asarray(operands[0]), layouts.targets[0], coords)
+
+
+@handles("spmd_grid.constrain", "spmd_grid.same_cells")
 def _same(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0]
 

@@ -24,7 +24,9 @@ __all__ = ["cast", "quotient"]
 
 
 def cast(x: Any, dtype: np.dtype) -> Any:
-    """``x`` in another element type."""
+    """``x`` in another element type; of complex numbers that become others, the real parts."""
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = np.real(x)
     return x if x.dtype == dtype else x.astype(dtype)
 
 
