@@ -152,6 +152,15 @@ class _Reader(Parser):
         cells = found.data.data.replace(b"\x01", b"\xff")  # as the parser keeps `true`
         return DenseIntOrFPElementsAttr(found.type, BytesAttr(cells))
 
+    def _parse_dialect_resource_handle(self, dialect_name: str, interface: Any) -> str:
+        """The key of cells that stand at the end of a text.  The parser would keep those for all texts; none are."""
+        return self.parse_identifier()
+
+    def _parse_resource(self, dialect_name: str, interface: Any) -> None:
+        self.parse_identifier()
+        self.parse_punctuation(":")
+        self.parse_str_literal()
+
     def _parse_dense_literal_type(self) -> Any:
         start = self.pos
         kind = super()._parse_dense_literal_type()
