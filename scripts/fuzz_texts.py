@@ -22,9 +22,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from support.dialect.attacks import attacked
 from support.dialect.compiler_texts import valid_texts
-from support.dialect.mutants import mutant
+from support.dialect.mutants import attacked, mutant
 
 from spmd_grid import dialect
 from spmd_grid.dialect.execute.devices import grid_shapes

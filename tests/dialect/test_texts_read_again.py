@@ -306,7 +306,7 @@ def test_constants_that_are_refused(text, kind, words):
 
 
 def test_unsigned_constants_are_printed_as_compilers_take_them():
-    """Those of arith have no sign; ours are arguments of a declared function."""
+    """Constants of arith have no sign; ours are arguments of a declared function."""
     kind = "tensor<2xui8>"
     text = f"func.func @f() -> {kind} {{\n  %0 = arith.constant dense<1> : {kind}\n  return %0 : {kind}\n}}"
     printed = dialect.to_text(dialect.parse(text))

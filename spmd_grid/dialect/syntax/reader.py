@@ -185,7 +185,7 @@ class _Reader(Parser):
 
 
 def _is_one_byte_each(digits: str, cells: int) -> bool:
-    """Whether hexadecimal digits are bytes of 0 and 1, as many as cells; older compilers packed eight cells in one."""
+    """Whether hexadecimal digits are a byte of 0 or 1 for each cell; older compilers packed eight cells in one."""
     return len(digits) == 2 * cells and set(digits[::2]) <= {"0"} and set(digits[1::2]) <= {"0", "1"}
 
 
