@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import erf as _erf_of_number
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
 from spmd_grid.functions.table import Operand, as_bool, call, composite, no_rule, rule
 
-__all__ = ["Cast", "elementwise", "ufunc_rule"]
+__all__ = ["Cast", "elementwise", "erf", "ufunc_rule"]
 
 
 def elementwise(name: str, local: Callable[..., Any], *operands: Operand, n_results: int = 1) -> Application:
@@ -121,6 +122,19 @@ def _of_one(function: Callable[..., Any]) -> None:
 
 for _function in (np.i0, np.sinc, np.isposinf, np.isneginf, np.real, np.imag, np.isreal, np.iscomplex):
     _of_one(_function)
+
+
+def erf(x: Any) -> Any:
+    """The error function of each cell."""
+    x = np.asarray(x)
+    cells = np.array([_erf_of_number(float(each)) for each in x.reshape(-1)])
+    return cells.reshape(x.shape).astype(x.dtype)
+
+
+@rule(erf)
+def erf_rule(x: Operand) -> Application:
+    """The error function."""
+    return elementwise("erf", erf, x)
 
 
 @rule()

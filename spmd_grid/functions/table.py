@@ -23,7 +23,7 @@ A user's own function is registered in a few lines, and called by `call`:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from inspect import BoundArguments, Signature, signature
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +31,7 @@ from spmd_grid.errors import ImplicitGatherError
 
 __all__ = [
     "Entry",
+    "Function",
     "Operand",
     "as_bool",
     "call",
@@ -39,8 +40,8 @@ __all__ = [
     "entry_of",
     "is_array",
     "no_rule",
+    "registered",
     "rule",
-    "rule_named",
 ]
 
 # An array or a number in a rule or a composite: numpy's own annotations know no arrays but numpy's.
@@ -104,10 +105,9 @@ def call(function: Function, *args: Any, **options: Any) -> Any:
     return function(*args, **options)
 
 
-def rule_named(name: str) -> Function | None:
-    """A function that is not numpy's, by its name; None where the table has none.  Local."""
-    own = (each for each in _TABLE if getattr(each, "__module__", "").startswith("spmd_grid."))
-    return next((each for each in own if each.__name__ == name), None)
+def registered() -> Collection[Function]:
+    """All functions of the table.  Local."""
+    return _TABLE.keys()
 
 
 def is_array(x: object) -> bool:

@@ -1,4 +1,4 @@
-"""Trials: the dtypes of a function's results, found on blocks of one cell."""
+"""Calls by their rules without any process: on blocks of one cell, which show dtypes, and on whole arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from spmd_grid.errors import DTypeError
 from spmd_grid.functions.interface import WHOLE, Application, Interface
 
-__all__ = ["trial_dtypes"]
+__all__ = ["on_whole_arrays", "trial_dtypes"]
 
 
 def trial_dtypes(application: Application) -> list[np.dtype]:
@@ -26,10 +26,27 @@ def trial_dtypes(application: Application) -> list[np.dtype]:
             found = application.local(*blocks)
         except TypeError as error:
             raise DTypeError(f"{application.name}: {error}") from None
-        results = found if isinstance(found, tuple) else (found,)
-        if application.finish is not None:
-            results = tuple([application.finish(np.asarray(each)) for each in results])
+        results = _finished(application, found)
     return [np.asarray(each).dtype for each in results]
+
+
+def on_whole_arrays(application: Application) -> Any:
+    """The result of a call on plain arrays, each of them one block; a tuple where there are several."""
+    interface = application.interface
+    blocks = [
+        np.pad(block, interface.halos[i]) if interface.halos else block for i, block in enumerate(application.operands)
+    ]
+    if application.located:
+        blocks.insert(0, (0,) * len(interface.iterators))
+    results = _finished(application, application.local(*blocks))
+    return results if len(results) > 1 else results[0]
+
+
+def _finished(application: Application, found: Any) -> tuple[Any, ...]:
+    results = found if isinstance(found, tuple) else (found,)
+    if application.finish is None:
+        return results
+    return tuple([application.finish(np.asarray(each)) for each in results])
 
 
 def _trial_block(operand: Any, number: int, interface: Interface) -> Any:

@@ -114,6 +114,21 @@ def test_a_child_process_ends_within_its_deadline():
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "all were read or refused\n")
 
 
+def test_the_fuzzer_of_texts_finds_nothing():
+    """A few dozen changes and attacks, of which none may write, start a program, or raise an error of another kind."""
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, str(tests.parent / "scripts" / "fuzz_texts.py"), "--cases", "40", "--seed", "3"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.match(r"40 texts: \d+ Dialect", done.stdout)
+
+
 def test_a_run_of_a_malformed_file_ends_within_its_deadline(tmp_path):
     """One line on standard error, and no traceback."""
     path = tmp_path / "fuzz.mlir"

@@ -146,7 +146,7 @@ def module_of(lines):
     body = "".join(f"  {line}\n" for line in lines)
     defined = [line for line in lines if line.startswith("%0 =")]
     kind = defined[0].rsplit("-> ", 1)[-1].rsplit(" : ", 1)[-1] if defined else X
-    kept = f'  "numpy.use"({"%0" if defined else "%x"}) : ({kind}) -> ()\n'
+    kept = f'  "spmd_grid.wait"({"%0" if defined else "%x"}) : ({kind}) -> ()\n'
     return dialect.parse(f"{grids}func.func @f(%x: {X}, %y: {X}) {{\n{body}{kept}  return\n}}\n")
 
 

@@ -13,6 +13,7 @@ from support.dialect.random_texts import Writer
 import spmd_grid as sg
 from spmd_grid import dialect
 from spmd_grid.dialect.execute.runner import FunctionRunner
+from spmd_grid.program.text.stages import STAGES
 
 PROGRAMS = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "programs").glob("*.mlir"))}
 SEEDS = range(40)
@@ -238,6 +239,21 @@ CONSTANTS = [
     ("dense<>", "tensor<0x3xf32>", np.zeros((0, 3), "f4")),
     ("dense<(1.0, -2.0)>", "tensor<2xcomplex<f32>>", np.full(2, 1 - 2j, "c8")),
     ('dense<"0x0000803F">', "tensor<2xf32>", np.ones(2, "f4")),
+    # Bits of complex numbers, alone and beside digits.
+    ("dense<(0x3FF0000000000000, 0x4000000000000000)>", "tensor<2xcomplex<f64>>", np.full(2, 1 + 2j)),
+    (
+        "dense<[(0x7F800000, 0.5), (-1.0, 0xFF800000)]>",
+        "tensor<2xcomplex<f32>>",
+        np.array([complex(np.inf, 0.5), complex(-1, -np.inf)], "c8"),
+    ),
+    # Cells of i1 as bytes.
+    ('dense<"0x010001">', "tensor<3xi1>", np.array([True, False, True])),
+    ('dense<"0x' + "010001" * 40 + '">', "tensor<40x3xi1>", np.array([[True, False, True]] * 40)),
+    ('dense<"0x01">', "tensor<1xi1>", np.array([True])),
+    # Unsigned ones, which are no constants of arith when printed.
+    ("dense<1>", "tensor<2xui8>", np.ones(2, "u1")),
+    ("dense<[[1, 255]]>", "tensor<1x2xui8>", np.array([[1, 255]], "u1")),
+    ("dense<>", "tensor<0xui16>", np.zeros(0, "u2")),
 ]
 
 
@@ -270,12 +286,46 @@ def test_constants_of_short_floats(kind, name):
         (
             'dense<"0x01">',
             "tensor<8xi1>",
-            r"constant.mlir:2:39: the bits of an i1 array in hexadecimal digits are packed",
+            r"constant.mlir:2:39: an i1 array has 2 hexadecimal digits; it must have one",
         ),
+        (
+            'dense<"0xFF">',
+            "tensor<1xi1>",
+            r"constant.mlir:2:39: an i1 array has 2 hexadecimal digits; it must have one",
+        ),
+        ("dense<(1.0, 2.0)>", "tensor<2xf32>", r"constant.mlir:2:29: a complex number is no cell of f32"),
+        ("dense<1.0>", "tensor<2xcomplex<f32>>", r"constant.mlir:2:29: a cell of complex<f32> has two parts"),
+        ("dense<(0x3FF0, 1.0)>", "tensor<2xcomplex<f32>>", r"constant.mlir:2:30: the bits of f32 are 8 hexadecimal"),
     ],
 )
-def test_constants_without_their_cells_are_refused(text, kind, words):
+def test_constants_that_are_refused(text, kind, words):
     text = f"func.func @main() -> {kind} {{\n  %0 = arith.constant {text} : {kind}\n  return %0 : {kind}\n}}\n"
     with pytest.raises(sg.SpmdError) as refusal:
         FunctionRunner(dialect.parse(text, "constant.mlir")).call("main", [])
     assert re.search(words, "\n".join([str(refusal.value), *getattr(refusal.value, "__notes__", [])]))
+
+
+def test_unsigned_constants_are_printed_as_compilers_take_them():
+    """Constants of arith have no sign; ours are arguments of a declared function."""
+    kind = "tensor<2xui8>"
+    text = f"func.func @f() -> {kind} {{\n  %0 = arith.constant dense<1> : {kind}\n  return %0 : {kind}\n}}"
+    printed = dialect.to_text(dialect.parse(text))
+    assert "arith.constant" not in printed
+    assert "@spmd_grid.constant() {spmd_grid.value = dense<1> : tensor<2xui8>}" in printed
+    grid = sg.Grid((2,))
+    program = sg.trace(lambda x: x + np.array([1, 2], "u1"), sg.ArraySpec((2,), np.uint8))
+    for stage in STAGES:
+        assert not re.search(r"arith.constant.*ui8", sg.partition(program, grid).text(stage))
+
+
+@pytest.mark.parametrize(
+    ("kind", "due"), [("i1", [False, True, False]), ("f64", [0, 1, 0]), ("complex<f32>", [0, 1, 2j])]
+)
+def test_complex_numbers_are_converted_by_their_real_parts(kind, due):
+    text = f"""func.func @main() -> tensor<3x{kind}> {{
+  %0 = stablehlo.constant dense<[(0.0, 0.0), (1.0, 0.0), (0.0, 2.0)]> : tensor<3xcomplex<f64>>
+  %1 = stablehlo.convert %0 : (tensor<3xcomplex<f64>>) -> tensor<3x{kind}>
+  return %1 : tensor<3x{kind}>
+}}
+"""
+    assert FunctionRunner(dialect.parse(text)).call("main", [])[0].tolist() == due

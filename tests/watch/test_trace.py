@@ -192,6 +192,25 @@ def test_torn_lines_missing_ranks_and_what_an_earlier_run_left(tmp_path):
         read_trace(tmp_path / "nowhere")
 
 
+EVENT = '{"name": "send", "ph": "X", "ts": 1.0, "dur": 1.0, "args": %s}'
+CRAFTED = {
+    "no arguments": '{"name": "send", "ph": "X"}',
+    "arguments of another kind": EVENT % '"x"',
+    "no call": EVENT % '{"where": "a.py:1"}',
+    "bytes that are no number": EVENT % '{"call": "send()", "where": "a.py:1", "sent": {"0": "x", "y": 1}}',
+    "a name of a process that is none": '{"name": "thread_name", "ph": "M", "args": {"size": "x"}}',
+    "times that are texts": '{"name": "send", "ph": "X", "ts": "1", "dur": [], "args": {"call": "", "where": ""}}',
+    "a series of series": EVENT % '{"call": "", "where": "", "series": ["x"]}',
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_traces_of_somebody_else_are_refused(tmp_path, name):
+    (tmp_path / "rank-0.json").write_text("[\n" + CRAFTED[name] + ",\n")
+    with pytest.raises(OutputError, match="holds no trace"):
+        read_trace(tmp_path)
+
+
 def test_several_runs_of_one_process(tmp_path):
     text = (
         "import spmd_grid as sg\n"

@@ -23,6 +23,7 @@ from spmd_grid.reduction_kind import KINDS, identity
 
 __all__ = [
     "Layouts",
+    "block_at",
     "block_of",
     "process_coords",
     "encoded_grids",
@@ -135,11 +136,15 @@ def process_coords(grid: Grid, process: int) -> tuple[int, ...]:
 
 
 def block_of(whole: np.ndarray, layout: Layout, process: int) -> np.ndarray:
-    """The block that a process holds of a whole array.
+    """The block that a process holds of a whole array."""
+    return block_at(whole, layout, process_coords(layout.sharding.grid, process))
+
+
+def block_at(whole: np.ndarray, layout: Layout, coords: tuple[int, ...]) -> np.ndarray:
+    """The block that a device holds of a whole array.
 
     Where it is one part of several, the first device has the values, and others what changes none.
     """
-    coords = process_coords(layout.sharding.grid, process)
     sharding = layout.sharding
     if any(coords[axis] for axis in sharding.partial_axes):
         return np.full(layout.local_shape(coords), identity(KINDS[sharding.partial_kind], whole.dtype), whole.dtype)
@@ -150,13 +155,16 @@ def block_of(whole: np.ndarray, layout: Layout, process: int) -> np.ndarray:
 
 
 def whole_of(blocks: Mapping[int, Any] | Sequence[Any], layout: Layout) -> np.ndarray:
-    """The whole array of the blocks of all processes; parts are combined."""
+    """The whole array of the blocks of all processes; parts are combined.  Raises ShapeError."""
     sharding = layout.sharding
     grid, combine = sharding.grid, KINDS[sharding.partial_kind].combine
     parts: dict[tuple[int, ...], np.ndarray] = {}
     for device in range(grid.size):
         coords, process = grid.multi_index(device), grid.process(device)
         block = np.asarray(blocks[process])
+        if block.shape != layout.local_shape(coords):
+            due = layout.local_shape(coords)
+            raise ShapeError(f"the block of device {coords} has shape {block.shape}; it must be {due}")
         part = tuple([coords[axis] for axis in sharding.partial_axes])
         whole = parts.setdefault(part, np.zeros(layout.global_shape, block.dtype))
         whole[layout.core_box(coords).slices()] = block[layout.core_in_local(coords).slices()]

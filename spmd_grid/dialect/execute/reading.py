@@ -219,6 +219,8 @@ def cells_of(dense: Attribute) -> np.ndarray:
     dtype, shape = dtype_of(kind), tuple(kind.get_shape())
     data, n = dense.data.data, int(np.prod(shape))
     cells = np.frombuffer(data, dtype) if len(data) % dtype.itemsize == 0 else np.empty(0, dtype)
+    if dtype.kind == "b":
+        cells = np.frombuffer(data, np.uint8) != 0  # xdsl has -1 for true
     if len(cells) not in (1, n):
         raise ShapeError(f"a constant of type {kind} has {len(cells)} cells; it must have {n}")
     if n and (cells == cells[0]).all():

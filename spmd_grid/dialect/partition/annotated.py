@@ -22,10 +22,10 @@ from spmd_grid.dialect.execute.reading import (
 from spmd_grid.dialect.execute.runner import FunctionRunner, function_of
 from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import COLLECTIVES
 from spmd_grid.dialect.syntax.positions import known_position
+from spmd_grid.functions.names import function_name
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.program.ir import ArraySpec, Program
 from spmd_grid.program.ir import Operation as TracedOperation
-from spmd_grid.program.text.lines import function_name
 from spmd_grid.program.trace.public import constrain, trace
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.typing import Shape

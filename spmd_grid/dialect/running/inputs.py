@@ -99,7 +99,7 @@ def _loaded(title: str, spec: str, dtype: np.dtype) -> np.ndarray:
     if spec.endswith(".npy") or os.path.exists(spec):
         try:
             return np.load(spec, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, MemoryError) as error:
             raise ExecutionError(f"{title}: {spec} is not read: {error}") from None
     try:
         return np.asarray(

@@ -34,7 +34,8 @@ from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.grid.process_grid import init_grid
+from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+from spmd_grid.program.lowerings.eager import as_sharded
 from spmd_grid.program.partition.public import Partition, partition
 from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.transport.launch import current_world
@@ -235,11 +236,7 @@ def _run_annotated(module: ModuleOp, function: Operation, job: Job) -> list[Any]
     if world.rank == 0:
         for line in upstream_notes(part):
             _say(f"note: {line}", sys.stderr)
-    if job.shows_values:
-        results = _run_and_show(part, grid, arrays)
-    else:
-        found = part.run(grid, *arrays)
-        results = list(found) if isinstance(found, tuple) else [found]
+    results = (_run_and_show if job.shows_values else _results)(part, grid, arrays)
     if job.is_checked or job.outputs or job.shows_results:
         gathered = [_whole(x) for x in results]
         kinds = _result_types(function)
@@ -247,6 +244,17 @@ def _run_annotated(module: ModuleOp, function: Operation, job: Job) -> list[Any]
         shardings = [x.sharding if isinstance(x, LocalValue) else None for x in part.schedule.results]
         _on_first(world, lambda: _report_annotated(module, title, job, whole, gathered, shardings, kinds))
     return results
+
+
+def _results(part: Partition, grid: ProcessGrid, arrays: Sequence[ShardedArray]) -> list[Any]:
+    """The results of a run, also of a program without arguments, which gives blocks: as ShardedArrays, and numbers."""
+    found = part.run(grid, *arrays)
+    results = list(found) if isinstance(found, tuple) else [found]
+    layouts = [x.layout if isinstance(x, LocalValue) and x.shape else None for x in part.schedule.results]
+    return [
+        x if isinstance(x, ShardedArray) else as_sharded(x, layout, grid)
+        for x, layout in zip(results, layouts, strict=True)
+    ]
 
 
 def _whole(x: Any) -> Any:
@@ -279,7 +287,7 @@ def _run_and_show(part: Partition, grid: Any, arrays: Sequence[Any]) -> list[Any
     program = part.program
     values = [value for operation in program.operations for value in operation.results]
     every = replace(program, results=(*program.results, *values), returns_one=False)
-    found = list(partition(every, part.grid, part.in_shardings).run(grid, *arrays))
+    found = _results(partition(every, part.grid, part.in_shardings), grid, arrays)
     for value, x in zip(values, found[len(program.results) :]):
         cells = _whole(x)
         if current_world().rank == 0:

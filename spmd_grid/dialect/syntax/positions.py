@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, UnregisteredOp
 from xdsl.ir import Operation
 
 from spmd_grid.errors import DialectSyntaxError, DialectVerifyError
@@ -87,4 +87,5 @@ def syntax_error(text: Text, offset: int, message: str) -> DialectSyntaxError:
 def verify_error(operation: Operation, message: str) -> DialectVerifyError:
     """An error that begins with the position of an operation and its name."""
     position = position_of(operation)
-    return DialectVerifyError(f"{position if position else '<no text>'}: {operation.name}: {message}")
+    name = operation.op_name.data if isinstance(operation, UnregisteredOp) else operation.name
+    return DialectVerifyError(f"{position if position else '<no text>'}: {name}: {message}")

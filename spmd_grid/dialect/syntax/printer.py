@@ -5,7 +5,17 @@ from __future__ import annotations
 from io import StringIO
 from math import isfinite
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, f64, i64
+import numpy as np
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    f64,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
@@ -16,7 +26,10 @@ __all__ = ["to_text"]
 
 
 class _Printer(Printer):
-    """Leaves out of lists the types that the dialect's own printer leaves out: ``[[0, 1]]``, not ``[[0 : i64, ...``."""
+    """Leaves out of lists the types that the dialect's own printer leaves out: ``[[0, 1]]``, not ``[[0 : i64, ...``.
+
+    Cells of i1 are ``true`` and ``false``: of hexadecimal digits compilers of one version make others than the next.
+    """
 
     def print_attribute(self, attribute: Attribute) -> None:
         """Write an attribute or a type."""
@@ -25,6 +38,11 @@ class _Printer(Printer):
                 self.print_list(attribute.data, self._print_cell)
         elif isinstance(attribute, EncodingAttr):
             self.print_attribute(attribute.as_dictionary())
+        elif isinstance(attribute, DenseIntOrFPElementsAttr) and attribute.get_element_type() == i1 and len(attribute):
+            cells = np.frombuffer(attribute.data.data, np.uint8).reshape(attribute.get_shape()) != 0
+            shown = cells[(0,) * cells.ndim] if (cells == cells.flat[0]).all() else cells.tolist()
+            self.print_string(f"dense<{str(shown).lower()}> : ")
+            self.print_attribute(attribute.type)
         else:
             super().print_attribute(attribute)
 

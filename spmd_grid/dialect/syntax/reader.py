@@ -6,10 +6,21 @@ import re
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType, UnknownLoc, i1
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    ModuleOp,
+    TensorType,
+    UnknownLoc,
+    i1,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Span
 
 from spmd_grid.dialect.syntax.calls import as_operations
 from spmd_grid.dialect.syntax.context import OLD_WORDS, reading_context, todays
@@ -24,17 +35,27 @@ __all__ = ["read"]
 
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 _NEW_WORDS = {old: new for new, old in OLD_WORDS.items()}
-_HEX_CELLS = re.compile(r'"0x[0-9A-Fa-f]*"\s*>\s*:?\s*$|[0-9A-Fa-f]{40}"\s*>\s*:?\s*$')
+_HEX_CELLS = re.compile(r'<?\s*"0x([0-9A-Fa-f]*)"')
 _WITHOUT_POINT = re.compile(r"[-+]?\d+\s*:")
 _LONGEST_HEAD = 400  # of the name and the operand of an operation
 _MOST_CELLS = 2**25  # of a constant: xdsl's parser lists all of them
 
 
 class _Cell(AttrParser._TensorLiteralElement):
-    """A cell of a constant.  Hexadecimal digits of a float are its bits, and not a number as the parser has it."""
+    """A cell of a constant.  Hexadecimal digits of a float are its bits, and not a number as the parser has it.
+
+    A complex number has two cells as its value.
+    """
 
     def to_type(self, parser: AttrParser, type: Any) -> Any:
         """The value of the cell."""
+        if isinstance(type, ComplexType):
+            if not isinstance(self.value, tuple):
+                parser.raise_error(f"a cell of {type} has two parts, such as (1.0, 2.0)", self.span)
+            cells: tuple[Any, ...] = self.value
+            return tuple([cell.to_type(parser, type.element_type) for cell in cells])
+        if isinstance(self.value, tuple):
+            parser.raise_error(f"a complex number is no cell of {type}", self.span)
         digits = self.span.text.lower()
         if not isinstance(type, AnyFloat) or not digits.startswith("0x"):
             return super().to_type(parser, type)
@@ -52,6 +73,7 @@ class _Reader(Parser):
     def __init__(self, text: Text):
         self.begun: list[int] = []  # where the operations stand that are being read
         self.text = text
+        self._dense_at = 0  # where the constant that is being read begins
         super().__init__(reading_context(), text.content, text.file_name)
 
     def parse_operation(self) -> Operation:
@@ -108,13 +130,45 @@ class _Reader(Parser):
         except ValueError as error:
             self.raise_error(str(error), start)
 
+    def _parse_optional_complex(self) -> Any:
+        """The two parts of a complex number as cells, of which each may be digits or bits."""
+        start = self.pos
+        if self.parse_optional_punctuation("(") is None:
+            return None
+        parts = [self._parse_part(), self.parse_punctuation(","), self._parse_part()]
+        self.parse_punctuation(")")
+        return (parts[0], parts[2]), Span(start, self.pos, self._current_token.span.input)
+
+    def _parse_part(self) -> _Cell:
+        value, span = self._parse_bool_int_or_float()
+        return _Cell(value < 0, value, span)
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        """The cells of a constant."""
+        self._dense_at = self.pos
+        found = super().parse_dense_int_or_fp_elements_attr(type)
+        if found.get_element_type() != i1:
+            return found
+        cells = found.data.data.replace(b"\x01", b"\xff")  # as the parser keeps `true`
+        return DenseIntOrFPElementsAttr(found.type, BytesAttr(cells))
+
+    def _parse_dialect_resource_handle(self, dialect_name: str, interface: Any) -> str:
+        """The key of cells that stand at the end of a text.  The parser would keep those for all texts; none are."""
+        return self.parse_identifier()
+
+    def _parse_resource(self, dialect_name: str, interface: Any) -> None:
+        self.parse_identifier()
+        self.parse_punctuation(":")
+        self.parse_str_literal()
+
     def _parse_dense_literal_type(self) -> Any:
         start = self.pos
         kind = super()._parse_dense_literal_type()
         cells = prod(kind.get_shape())
-        before = self.text.content[max(start - 100, 0) : start]
-        if kind.get_element_type() == i1 and _HEX_CELLS.search(before):
-            self.raise_error("the bits of an i1 array in hexadecimal digits are packed; write true and false", start)
+        found = _HEX_CELLS.match(self.text.content, self._dense_at, start)
+        if kind.get_element_type() == i1 and found is not None and not _is_one_byte_each(found[1], cells):
+            due = f"one byte per cell, 00 or 01, which are {2 * cells}; or write true and false"
+            self.raise_error(f"an i1 array has {len(found[1])} hexadecimal digits; it must have {due}", start)
         if cells > _MOST_CELLS:
             self.raise_error(f"a constant of {cells} cells; at most {_MOST_CELLS} are read: use tensor.splat", start)
         return kind
@@ -128,6 +182,11 @@ class _Reader(Parser):
         if not self._in_shard:
             return entries
         return {_NEW_WORDS.get(name, name): value for name, value in entries.items()}
+
+
+def _is_one_byte_each(digits: str, cells: int) -> bool:
+    """Whether hexadecimal digits are a byte of 0 or 1 for each cell; older compilers packed eight cells in one."""
+    return len(digits) == 2 * cells and set(digits[::2]) <= {"0"} and set(digits[1::2]) <= {"0", "1"}
 
 
 def read(content: str, file_name: str) -> ModuleOp:

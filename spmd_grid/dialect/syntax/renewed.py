@@ -1,4 +1,4 @@
-"""Operations of the dialect's first years in today's: grids, annotations, and collectives."""
+"""Older operations in today's: grids, annotations and collectives of the first years, and unsigned constants."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     ModuleOp,
+    Signedness,
     StringAttr,
     SymbolRefAttr,
     TensorType,
@@ -28,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr, ShardAxesArrayAttr, ShardingType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from spmd_grid.dialect.syntax.context import own_class
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
 from spmd_grid.dialect.syntax.other_dialects.arith import IndexCastOp
@@ -37,6 +39,7 @@ from spmd_grid.dialect.syntax.other_dialects.tosa import TosaOp
 from spmd_grid.dialect.syntax.renewed_tosa import renew_tosa
 from spmd_grid.dialect.syntax.shard import collectives, shardings
 from spmd_grid.errors import DialectError
+from spmd_grid.program.text.calls import CONSTANT
 
 __all__ = ["OlderTextError", "renew"]
 
@@ -76,8 +79,17 @@ def renew(module: ModuleOp) -> None:
             renew_tosa(op)
         elif isinstance(op, ProductOp) and op.properties.get("indexing_maps") == op.get_indexing_maps():
             del op.properties["indexing_maps"]
+        elif op.name == "arith.constant" and _has_sign(op.results[0].type):
+            made = own_class(CONSTANT).create(result_types=[op.results[0].type], attributes=dict(op.properties))
+            _replace(op, [made], made.results)
         elif op.name == "arith.trunci" and op.properties.get("overflowFlags") == IntegerOverflowAttr("none"):
             del op.properties["overflowFlags"]
+
+
+def _has_sign(kind: Attribute) -> bool:
+    """Whether a type, or its cells, are integers that say whether they have a sign, of which `arith` has none today."""
+    element = kind.get_element_type() if isinstance(kind, TensorType) else kind
+    return isinstance(element, IntegerType) and element.signedness.data is not Signedness.SIGNLESS
 
 
 def _take_arrays(op: DynamicSliceOp | DynamicUpdateSliceOp) -> None:

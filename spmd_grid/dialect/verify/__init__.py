@@ -8,5 +8,7 @@ collectives  operations that move data
 extents      extents of results from those of operands
 process_groups  the groups of the collectives of stablehlo
 dense        results of tosa and stablehlo
+own_calls    functions and steps of our own texts
+gspmd        shardings in other words, which are refused
 tensors      slices, groups of dimensions, branches, conversions
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -15,7 +15,9 @@ from spmd_grid.dialect.syntax.shard.shardings import GridOp, ShardingOp, ShardOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid_op, check_grid_user
+from spmd_grid.dialect.verify.gspmd import check_gspmd
 from spmd_grid.dialect.verify.order import check_names, check_order
+from spmd_grid.dialect.verify.own_calls import check_own
 from spmd_grid.dialect.verify.process_groups import check_among, check_number
 from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding_op
 from spmd_grid.dialect.verify.tensors import check_tensor
@@ -31,11 +33,14 @@ def verify(module: ModuleOp) -> None:
     check_names(module)
     for operation in module.walk():
         _check_form(operation)
+        check_gspmd(operation, module)
     grids = Grids([each for each in module.walk() if isinstance(each, GridOp)])
     for operation in module.walk():
         check_order(operation)
         if operation.name.startswith("shard."):
             _check_shard(operation, grids)
+        elif isinstance(operation, UnregisteredOp):
+            check_own(operation)
         elif isinstance(operation, HloCollectiveOp):
             check_among(operation)
         elif operation.name in ("stablehlo.replica_id", "stablehlo.partition_id"):

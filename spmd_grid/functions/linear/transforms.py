@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from operator import index
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ Norm = str | None
 Lengths = Sequence[int | None] | None
 
 _NORMS = (None, "backward", "ortho", "forward")
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.hfft, np.fft.ihfft)
+}
 _FROM_HALF = ("irfft", "hfft")  # their input is half of a symmetric row
 _TO_HALF = ("rfft", "ihfft")
 
@@ -75,7 +78,7 @@ class Transform(NamedTuple):
     @property
     def call(self) -> partial[np.ndarray]:
         """The call of numpy's function for a block that has the dimension whole."""
-        return partial(getattr(np.fft, self.name), n=self.n, axis=self.dim, norm=self.norm)
+        return partial(_FUNCTIONS[self.name], n=self.n, axis=self.dim, norm=self.norm)
 
     def of(self, block: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """The transform of a block that has the dimension whole."""
@@ -85,7 +88,7 @@ class Transform(NamedTuple):
 @lru_cache(256)
 def _dtype_after(name: str, dtype: np.dtype) -> np.dtype:
     try:
-        return np.dtype(getattr(np.fft, name)(np.ones(2, dtype)).dtype)
+        return np.dtype(_FUNCTIONS[name](np.ones(2, dtype)).dtype)
     except (TypeError, ValueError) as error:
         raise DTypeError(f"{name}: an array of {dtype} has no such transform: {error}") from None
 
@@ -132,6 +135,8 @@ def transforms_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | Non
 @rule()
 def transform_along(a: Operand, name: str, n: int, axis: int, norm: Norm = None) -> Application:
     """``np.fft.<name>`` along a dimension that must be whole."""
+    if name not in _FUNCTIONS:
+        raise ValueError(f"transform_along: name is {name!r}; it must be one of {', '.join(_FUNCTIONS)}")
     transform = Transform(name, axis, n, norm)
     # Programs know a call of numpy's function, and give it memory for its result.
     return along_whole(name, a, axis, transform.call, None if transform.given == a.shape[axis] else transform.given)

@@ -9,11 +9,33 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["CONSTANT", "OWN", "PREFIX", "Calls", "attributes_text", "called_name", "string_text", "symbol_text"]
+from spmd_grid.reshard.planner.steps import STEP_KINDS
+
+__all__ = [
+    "CONSTANT",
+    "MANUAL",
+    "OPAQUE",
+    "OWN",
+    "PREFIX",
+    "STEPS",
+    "Calls",
+    "attributes_text",
+    "called_name",
+    "string_text",
+    "symbol_text",
+]
 
 OWN = ("numpy.", "spmd_grid.")  # beginnings of the names
 PREFIX = "spmd_grid."  # of attributes that no dialect has
 CONSTANT = "spmd_grid.constant"  # of a type that `arith` has no constants of
+MANUAL, OPAQUE = "spmd_grid.manual", "spmd_grid.opaque"  # calls of Python's, which no text holds
+_OF_NUMPY = "astype", "concatenate", "constant", "getitem", "reshape", "setitem"
+_OF_PROGRAMS = "block", "constant", "constrain", "new", "pick", "put_along_axis", "sharding_group", "write"
+_OF_PLANS = "carry", "ends_of_blocks", "make_room", "put", "reshape", "same_cells", "scan", "select", "view", "wait"
+# The operations that are no call of a function.  With the functions that have a rule, these are all names of our own.
+STEPS = frozenset(
+    [f"numpy.{each}" for each in _OF_NUMPY] + [f"spmd_grid.{each}" for each in (*_OF_PROGRAMS, *_OF_PLANS, *STEP_KINDS)]
+)
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_$.][\w$.-]*")
 _NUMBER = re.compile(r"\$\d+\Z")
 

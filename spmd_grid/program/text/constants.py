@@ -33,16 +33,20 @@ def constant_text(value: Any) -> tuple[str, str]:
 
 
 def value_text(value: Any) -> str:
-    """A constant that `arith` has none of, as an attribute: an unsigned number, or bytes of what is opaque; else "".
+    """A constant that `arith` has none of, as an attribute: unsigned numbers, or bytes of what is opaque; else "".
 
     >>> value_text(np.uint8(5)), value_text(np.timedelta64(1, "s")), value_text(np.ones(2, np.uint8))
-    ('5 : ui8', '"0x0100000000000000"', '')
+    ('5 : ui8', '"0x0100000000000000"', 'dense<1> : tensor<2xui8>')
     """
     array = np.asarray(value)
     kind = dtype_text(array.dtype)
     if kind.startswith("!"):
         return f'"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"'
-    return "" if array.ndim or not kind.startswith("ui") else f"{number_text(array[()])} : {kind}"
+    if not kind.startswith("ui"):
+        return ""
+    if array.ndim:
+        return f"{_dense_text(array)} : {tensor_type(array.shape, array.dtype)}"
+    return f"{number_text(array[()])} : {kind}"
 
 
 def number_text(x: Any) -> str:

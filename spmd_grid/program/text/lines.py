@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
-
-from spmd_grid.functions.linear.contractions import product
+from spmd_grid.functions.names import function_name, function_named
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Program, Value
 from spmd_grid.program.lowerings.eager import Eager
-from spmd_grid.program.text.calls import CONSTANT, Calls, attributes_text
+from spmd_grid.program.text.calls import CONSTANT, MANUAL, OPAQUE, Calls, attributes_text
 from spmd_grid.program.text.constants import constant_text, value_text
 from spmd_grid.program.text.types import sharding_text
 
-__all__ = ["GRID", "MANUAL", "Lines", "function_name", "operation_name", "program_text", "totals_of"]
+__all__ = ["GRID", "Lines", "operation_name", "program_text", "totals_of"]
 
 GRID = "@grid0"
-MANUAL = "spmd_grid.manual"
 _NO_NAME = re.compile(r"[^\w.$]")
 _OWN = "constrain", "manual", "new"  # the operations that are no function of numpy
 
@@ -93,24 +90,14 @@ def operation_name(operation: Operation) -> str:
     is_eager = isinstance(lowering, Eager)
     function = lowering.called if isinstance(lowering, Eager) else operation.function
     if function is not None:
-        return function_name(function)
+        name = function_name(function)
+        return name if function_named(name) is not None else OPAQUE
     if isinstance(lowering, Eager) and lowering.told is not None:
         return f"spmd_grid.{lowering.told[0]}"
     if operation.name in _OWN or operation.name.endswith("_finish"):
         return f"spmd_grid.{operation.name}"
     is_numpys = operation.name in ("constant", "astype") or (lowering is not None and not is_eager)
-    return f"numpy.{operation.name}" if is_numpys else "spmd_grid.opaque"
-
-
-def function_name(function: Callable[..., Any]) -> str:
-    """The name of a function of numpy's or of a rule of the engine's own."""
-    if function is product:
-        return "numpy.einsum"
-    name = getattr(function, "__name__", str(function))
-    for prefix, module in (("numpy", np), ("numpy.linalg", np.linalg), ("numpy.fft", np.fft)):
-        if getattr(module, name, None) is function:
-            return f"{prefix}.{name}"
-    return f"spmd_grid.{name}"
+    return f"numpy.{operation.name}" if is_numpys else OPAQUE
 
 
 def totals_of(program: Program) -> dict[Value, Operation]:

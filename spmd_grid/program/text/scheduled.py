@@ -13,8 +13,9 @@ from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Wait
 from spmd_grid.program.text.attributes import call_attributes, cut_attribute, selection_attributes
+from spmd_grid.program.text.calls import MANUAL
 from spmd_grid.program.text.layouts import is_function_of_blocks, layout_attribute, step_layouts
-from spmd_grid.program.text.lines import MANUAL, Lines, operation_name, program_text, totals_of
+from spmd_grid.program.text.lines import Lines, operation_name, program_text, totals_of
 from spmd_grid.program.text.moves import adds_halos, step_text
 from spmd_grid.program.text.slicing import Slicing
 from spmd_grid.program.text.types import encoded_type, local_type, tensor_type

@@ -179,7 +179,10 @@ def read_trace(folder: str | Path, *more: str | Path) -> Trace:
                 " files of one run, each process's once"
             )
         paths |= numbered
-    return Trace(folders[0], {rank: _events(paths[rank]) for rank in sorted(paths)})
+    try:
+        return Trace(folders[0], {rank: _events(paths[rank]) for rank in sorted(paths)})
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:  # lines of somebody else's
+        raise OutputError(f"{str(folders[0])!r} holds no trace as SPMD_GRID_TRACE makes them: {error!r}") from None
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
@@ -188,7 +191,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             event = json.loads(line.rstrip(",\n "))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(event, dict) and event.get("ph") in ("M", "X"):
             if event["args"].get("turn") == 0:  # a failed update in a compiled loop, which moved nothing
@@ -200,6 +203,5 @@ def _events(path: Path) -> list[dict[str, Any]]:
 def _operation(rank: int, event: dict[str, Any]) -> TracedOperation:
     args = event["args"]
     sent = {int(peer): n_bytes for peer, n_bytes in args.get("sent", {}).items()}
-    return TracedOperation(
-        rank, event["name"], args["call"], args["where"], event["ts"], event["dur"], sent, args.get("path", "")
-    )
+    name, call, where, path = map(str, (event["name"], args["call"], args["where"], args.get("path", "")))
+    return TracedOperation(rank, name, call, where, float(event["ts"]), float(event["dur"]), sent, path)

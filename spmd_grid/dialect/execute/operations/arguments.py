@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,11 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integers, name_of
 from spmd_grid.errors import ImplicitGatherError, ShapeError
-from spmd_grid.functions.table import call, rule_named
-from spmd_grid.program.text.calls import CONSTANT
+from spmd_grid.functions.interface import Application
+from spmd_grid.functions.names import arguments_of, function_name, function_named
+from spmd_grid.functions.table import call, entry_of, is_array
+from spmd_grid.functions.trials import on_whole_arrays
+from spmd_grid.program.text.calls import CONSTANT, MANUAL, OPAQUE
 
 __all__ = [
     "as_called",
@@ -27,37 +29,23 @@ __all__ = [
     "with_weak_numbers",
 ]
 
-# The parser keeps the name of an operation that it does not know; the others say what operands are.
-_NOT_ARGUMENTS = {"collective", "of", "of_types", "op_name__", "operands", "sharding", "sources", "targets"}
-_OF_PYTHON = "spmd_grid.opaque", "spmd_grid.manual"
 _CONSTANTS = "arith.constant", "complex.constant", CONSTANT
 
 
 def named_function(name: str) -> Callable[..., Any]:
-    """The function of numpy of a name such as ``numpy.fft.fft`` or ``numpy.maximum.accumulate``, or of a rule.
-
-    Raises ImplicitGatherError.
-    """
-    if name in _OF_PYTHON:
+    """The function of a name such as ``numpy.fft.fft`` or ``numpy.maximum.accumulate``.  Raises ImplicitGatherError."""
+    if name in (MANUAL, OPAQUE):
         raise ImplicitGatherError(f"{name} is a call of Python's, which the text does not hold")
-    root, *path = name.split(".")
-    found: Any = reduce(_part_of, path, np) if root == "numpy" and path else None
-    if root == "spmd_grid" and len(path) == 1:
-        found = rule_named(path[0])
-    if not callable(found) or any(part.startswith("_") for part in path):
-        raise ImplicitGatherError(f"{name} is neither a function of numpy nor one of the engine's rules")
-    function: Callable[..., Any] = found
+    function = function_named(name)
+    if function is None:
+        raise ImplicitGatherError(f"{name} is no function that a text may call, which are those with a sharding rule")
     return function
 
 
-def _part_of(at: Any, name: str) -> Any:
-    return getattr(at, name, None)
-
-
-def plain_arguments(op: Operation) -> dict[str, Any]:
-    """The plain arguments of a call, which are attributes."""
+def plain_arguments(op: Operation, function: Callable[..., Any]) -> dict[str, Any]:
+    """The plain arguments of a call: the attributes that are arguments of its function's rule, and no others."""
     given = {**op.attributes, **op.properties}
-    return {name: _plain(found) for name, found in given.items() if name not in _NOT_ARGUMENTS}
+    return {name: _plain(found) for name, found in given.items() if name in arguments_of(function)}
 
 
 def _plain(found: Attribute) -> Any:
@@ -82,9 +70,13 @@ def as_called(function: Callable[..., Any], arrays: Sequence[Any], options: dict
         return function(options["subscripts"], *arrays, **{k: x for k, x in options.items() if k != "subscripts"})
     if function is np.concatenate:
         return function(list(arrays), **options)
-    if rule_named(getattr(function, "__name__", "")) is function:
+    entry = entry_of(function) if function_name(function).startswith("spmd_grid.") else None
+    if entry is None:
+        return function(*arrays, **options)
+    if entry.kind == "composite" or any(map(is_array, arrays)):
         return call(function, *arrays, **options)
-    return function(*arrays, **options)
+    found = entry.call(*arrays, **options)  # of plain arrays, the rule says what to compute
+    return on_whole_arrays(found) if isinstance(found, Application) else found
 
 
 def is_constant_value(x: SSAValue) -> bool:

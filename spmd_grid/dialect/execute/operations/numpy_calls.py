@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation
 
 from spmd_grid.compute.indexing.index import Selection
-from spmd_grid.dialect.execute.layouts import has_layouts
+from spmd_grid.dialect.execute.layouts import block_at, has_layouts
 from spmd_grid.dialect.execute.operations.arguments import (
     as_called,
     index_of,
@@ -38,7 +38,8 @@ def numpy_call(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     else:
         if attribute(op, "of") is not None:
             name = text_of(attribute(op, "of"))
-        found = as_called(named_function(name), operands[: _count(op)], plain_arguments(op))
+        function = named_function(name)
+        found = as_called(function, operands[: _count(op)], plain_arguments(op, function))
         found = list(found) if len(op.results) > 1 else [found]
     return [_as_due(x, dtype_of(result.type)) for x, result in zip(found, op.results, strict=True)]
 
@@ -50,6 +51,11 @@ def _count(op: Operation) -> int:
 
 
 def _as_due(found: Any, dtype: np.dtype) -> Any:
+    """A result in the element type of the text.  Raises TypeError for what is neither an array nor a number."""
+    if isinstance(found, bool | int | float | complex):
+        found = np.asarray(found)
+    if not hasattr(found, "astype"):
+        raise TypeError(f"gives {type(found).__name__}, which is no array")
     return found if found.dtype == dtype else found.astype(dtype)
 
 
@@ -57,7 +63,7 @@ def _collectively(runner: Runner, op: Operation, operands: Sequence[Any]) -> lis
     """A function that arrays compute by communication of their own."""
     function, found = named_function(name_of(op)), attribute(op, "operands")
     names = [text_of(each) for each in found] if isinstance(found, ArrayAttr) else []
-    options = plain_arguments(op)
+    options = plain_arguments(op, function)
 
     def call(*arrays: Any) -> Any:
         return function(**dict(zip(names, arrays)), **options) if names else as_called(function, arrays, options)
@@ -110,7 +116,16 @@ def _astype(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0].astype(dtype_of(op.results[0].type))
 
 
-@handles("numpy.constant", "spmd_grid.constrain", "spmd_grid.same_cells")
+@handles("numpy.constant")
+def _constant(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    """The constant, or of one that is cut the block of this device."""
+    if not has_layouts(op) or runner.devices is None:
+        return operands[0]
+    layouts, coords = own_layouts(runner, op)
+    return block_at(np.asarray(operands[0]), layouts.targets[0], coords)
+
+
+@handles("spmd_grid.constrain", "spmd_grid.same_cells")
 def _same(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0]
 
@@ -151,4 +166,4 @@ def _reshape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
 def _concatenate(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     if has_layouts(op) and runner.devices is not None:
         return own_concatenate(runner, op, operands)
-    return np.concatenate(list(operands), **plain_arguments(op)).astype(dtype_of(op.results[0].type))
+    return np.concatenate(list(operands), **plain_arguments(op, np.concatenate)).astype(dtype_of(op.results[0].type))

@@ -20,10 +20,10 @@ from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, name
 from spmd_grid.dialect.execute.table import Runner
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.functions.interface import IndexingMap
+from spmd_grid.functions.names import function_name
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Operation as TracedOperation
 from spmd_grid.program.partition.binding import bind_local
-from spmd_grid.program.text.lines import function_name
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer
 
@@ -59,7 +59,7 @@ def _traced_again(op: Operation, layouts: Layouts, operands: Sequence[Any]) -> T
                 for x, value, layout in zip(operands, op.operands, layouts.sources)
             ][: integer(op, "operands", default=len(operands))]
         function = named_function(called)
-        as_called(function, arrays, plain_arguments(op))
+        as_called(function, arrays, plain_arguments(op, function))
     for each in reversed(tracer.operations):
         is_it = each.name.endswith(_FINISH) if name.endswith(_FINISH) else _is_call(each, function_name(function))
         if is_it and each.local is not None and len(each.operands) == len(op.operands):

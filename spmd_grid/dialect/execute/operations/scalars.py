@@ -6,7 +6,6 @@ Integers are signless in the text: operations that mean unsigned ones say so, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import erf as _erf_of_number
 from math import prod
 from typing import Any
 
@@ -17,28 +16,17 @@ from xdsl.ir import Attribute, Operation
 from spmd_grid.dialect.execute.reading import attribute, cells_of, dtype_of, is_shaped, name_of, scalar_of, shape_of
 from spmd_grid.dialect.execute.table import Runner, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
-from spmd_grid.functions.elementwise import elementwise
-from spmd_grid.functions.interface import Application
-from spmd_grid.functions.table import call, rule
+from spmd_grid.functions.elementwise import erf
+from spmd_grid.functions.table import call
 from spmd_grid.program.text.calls import CONSTANT
 
-__all__ = ["cast", "erf", "quotient"]
-
-
-def erf(x: Any) -> Any:
-    """The error function of each cell."""
-    x = np.asarray(x)
-    cells = np.array([_erf_of_number(float(each)) for each in x.reshape(-1)])
-    return cells.reshape(x.shape).astype(x.dtype)
-
-
-@rule(erf)
-def _erf_rule(x: Any) -> Application:
-    return elementwise("erf", erf, x)
+__all__ = ["cast", "quotient"]
 
 
 def cast(x: Any, dtype: np.dtype) -> Any:
-    """``x`` in another element type."""
+    """``x`` in another element type; of complex numbers that become others, the real parts."""
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = np.real(x)
     return x if x.dtype == dtype else x.astype(dtype)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.operations.scalars import cast, erf, quotient
+from spmd_grid.dialect.execute.operations.scalars import cast, quotient
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, scalar_of
 from spmd_grid.dialect.execute.table import Runner, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
+from spmd_grid.functions.elementwise import erf
 from spmd_grid.functions.table import call
 
 __all__ = ["sigmoid"]

@@ -10,12 +10,13 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
-from spmd_grid.dialect.execute.operations.scalars import cast, erf, quotient
+from spmd_grid.dialect.execute.operations.scalars import cast, quotient
 from spmd_grid.dialect.execute.reading import attribute, integers, name_of
 from spmd_grid.dialect.execute.table import Runner, handles
 from spmd_grid.dialect.execute.values import one_number, repeated
 from spmd_grid.dialect.syntax.other_dialects.linalg import PRODUCTS
 from spmd_grid.errors import ShapeError
+from spmd_grid.functions.elementwise import erf
 from spmd_grid.functions.table import call
 
 __all__ = ["COMBINERS", "combined_with", "given", "loops_of", "multiplied", "parts_of", "subscripts_of"]

@@ -1,17 +1,21 @@
-"""Fuzzes the reader of the dialect with random changes of programs, and with their beginnings.
+"""Fuzzes texts of the dialect with random changes of programs, with their beginnings, and with attacks.
 
-    PYTHONPATH=tests python scripts/fuzz_dialect.py --cases 10000 --seed 0
+    PYTHONPATH=tests python scripts/fuzz_texts.py --cases 2000 --seed 0
 
 Within seconds, a text must be read, printed and read again as an equal one, or be refused by an error of the dialect
-with the position in the text.  What is read runs on one process, and may be refused there.  Prints how many texts of
-each kind there were.  The first text that breaks the rule is printed whole, and ends the run with exit code 1.
+with the position in the text.  What is read runs on one process, functions with annotations are partitioned, and what
+is printed of them is read again; all may be refused there, by errors that say so.  No text may start a program, open a
+file to write, unpickle anything, or leave a file in the working folder.  Prints how many texts of each kind there were.
+The first text that breaks a rule is printed whole, and ends the run with exit code 1.
 """
 
 import argparse
+import os
 import random
 import re
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from math import prod
@@ -19,18 +23,25 @@ from pathlib import Path
 from typing import Any
 
 from support.dialect.compiler_texts import valid_texts
-from support.dialect.mutants import mutant
+from support.dialect.mutants import attacked, mutant
 
 from spmd_grid import dialect
+from spmd_grid.dialect.execute.devices import grid_shapes
 from spmd_grid.dialect.execute.reading import shape_of
 from spmd_grid.dialect.execute.runner import FunctionRunner
+from spmd_grid.dialect.partition.annotated import is_annotated
 from spmd_grid.dialect.running.inputs import as_value, whole_arguments
+from spmd_grid.dialect.running.job import Job, emitted
 from spmd_grid.errors import DialectError, SpmdError
 
 PLACE = re.compile(r"\Afuzz\.mlir:(\d+):(\d+): \S")
 MOST_SECONDS = 8.0
 SECONDS_OF_A_RUN = 1.0
 MOST_CELLS = 10_000
+MOST_DEVICES = 8
+REFUSALS = SpmdError, TypeError, ValueError, IndexError, NotImplementedError
+FORBIDDEN = "os.system", "os.exec", "os.posix_spawn", "os.remove", "os.rename", "os.mkdir", "subprocess.Popen"
+FORBIDDEN += "pickle.find_class", "socket.connect", "ctypes.dlopen", "shutil.rmtree"
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -68,10 +79,38 @@ def run(module: Any) -> None:
             if all(prod(n or 1 for n in shape_of(kind)) <= MOST_CELLS for kind in types):
                 given = [as_value(x, kind) for x, kind in zip(whole_arguments((), types, None), types)]
                 FunctionRunner(module).call(name.data, given)
-        except (SpmdError, TooLong):
+                partition(module, op, name.data)
+        except (*REFUSALS, TooLong):
             pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def partition(module: Any, function: Any, name: str) -> None:
+    """Print the last stage of a function with annotations, and read it again."""
+    sizes = [abs(prod(shape)) for shape in grid_shapes(module).values()]
+    if is_annotated(function) and max(sizes, default=1) <= MOST_DEVICES:
+        text = emitted(module, Job(name), "optimised", max(sizes, default=1))
+        try:
+            dialect.parse(text, "fuzz.mlir")
+        except DialectError as error:
+            raise AssertionError(f"what is emitted is not read: {error}\n{text}") from error
+
+
+IS_WATCHED = [False]
+
+
+def watch(event: str, given: tuple[Any, ...]) -> None:
+    """Refuse what no text may do while one is tried."""
+    if not IS_WATCHED[0]:
+        return
+    opens = event == "open" and isinstance(given[1], str) and set("wax+") & set(given[1])
+    if opens or event in FORBIDDEN:
+        raise Forbidden(f"{event}{given}")
+
+
+class Forbidden(BaseException):
+    """A text does what no text may do."""
 
 
 class TooLong(Exception):
@@ -92,21 +131,33 @@ def texts(seed: int) -> list[str]:
 def main() -> int:
     """Run the cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=10_000, metavar="N", help="number of texts (10,000)")
+    parser.add_argument("--cases", type=int, default=2000, metavar="N", help="number of texts (2000)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the changes (0)")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, too_long)
+    sys.addaudithook(watch)
     chance, programs = random.Random(options.seed), texts(options.seed)
+    sys.dont_write_bytecode = True
+    for text in programs[:5]:  # most modules are imported before anything is watched
+        outcome(text)
     counts: Counter[str] = Counter()
-    for number in range(options.cases):
-        text = mutant(chance.choice(programs), chance)
-        for _ in range(chance.choice([0, 0, 1, 4])):
-            text = mutant(text, chance)
-        try:
-            counts[outcome(text)] += 1
-        except Exception as error:
-            print(f"case {number} of seed {options.seed}: {type(error).__name__}: {error}\n{text}")
-            return 1
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for number in range(options.cases):
+            text = chance.choice([attacked, mutant])(chance.choice(programs), chance)
+            for _ in range(chance.choice([0, 0, 0, 1, 4])):
+                text = chance.choice([attacked, mutant])(text, chance)
+            try:
+                IS_WATCHED[0] = True
+                counts[outcome(text)] += 1
+                if os.listdir(folder):
+                    raise AssertionError(f"it leaves files: {os.listdir(folder)}")
+            except (Exception, Forbidden) as error:
+                print(f"case {number} of seed {options.seed}: {type(error).__name__}: {error}\n{text}")
+                return 1
+            finally:
+                IS_WATCHED[0] = False
+        os.chdir(ROOT)
     print(f"{options.cases} texts: " + ", ".join(f"{n} {name}" for name, n in counts.most_common()))
     return 0
 
