@@ -29,7 +29,13 @@ def trial_dtypes(application: Application) -> list[np.dtype]:
         results = found if isinstance(found, tuple) else (found,)
         if application.finish is not None:
             results = tuple([application.finish(np.asarray(each)) for each in results])
-    return [np.asarray(each).dtype for each in results]
+    dtypes = [np.asarray(each).dtype for each in results]
+    for each in dtypes:
+        if each.hasobject:
+            raise DTypeError(
+                f"{application.name}: the result would have dtype {each}, of Python objects, which cannot be moved"
+            )
+    return dtypes
 
 
 def _trial_block(operand: Any, number: int, interface: Interface) -> Any:
