@@ -7,9 +7,11 @@ is used, when it is used.
 
 from importlib import import_module as _import_module
 
-from spmd_grid import errors, reshard
+from spmd_grid import errors, parts, reshard
 from spmd_grid.version import __version__ as __version__
 
+parts.offer("array_api", lambda: _import_module("spmd_grid.array_api"))  # arrays name it, and lie below it
+del parts
 del reshard  # the package is loaded first of all, so that its name is free for the public function
 
 # The public names by the modules that define them; `__init__.pyi` has them for type checkers.

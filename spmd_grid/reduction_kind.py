@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from spmd_grid.errors import DTypeError, ReductionError
 
-__all__ = ["KINDS", "ReductionKind", "as_reduction", "identity", "is_numeric", "result_dtype"]
+__all__ = ["KINDS", "ReductionKind", "as_reduction", "identity", "is_numeric", "reduces", "result_dtype"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,9 @@ KINDS = MappingProxyType(
     }
 )
 
+# The kinds that have a meaning for times: durations are added and compared, dates are compared.
+_OF_TIMES = {"m": ("sum", "max", "min"), "M": ("max", "min")}
+
 
 def as_reduction(reduction: object) -> ReductionKind:
     """The kind named by ``reduction``, or a ``generic`` one for a callable of two arrays.
@@ -82,6 +86,13 @@ def result_dtype(kind: ReductionKind, dtype: np.dtype, requested: np.dtype | Non
     >>> result_dtype(KINDS["average"], np.dtype("int32"), None)
     dtype('float64')
     """
+    if kind.elementwise and dtype.kind in "mM":
+        if not reduces(kind.name, dtype):
+            known = ", ".join(_OF_TIMES[dtype.kind])
+            raise DTypeError(f"reduction {kind.name!r} of dtype {dtype}; such times are reduced by {known}")
+        if requested not in (None, dtype):
+            raise DTypeError(f"dtype={requested} for values of dtype {dtype}; the result of times has their dtype")
+        return dtype
     if not is_numeric(dtype):
         raise DTypeError(f"reduction {kind.name!r} of dtype {dtype}; reductions take numeric and bool dtypes")
     if requested is None:
@@ -104,6 +115,15 @@ def is_numeric(dtype: np.dtype) -> bool:
     if dtype.kind in "biufc":
         return True
     return dtype.kind == "V" and dtype.names is None and dtype.subdtype is None and dtype.type is not np.void
+
+
+def reduces(name: str, dtype: np.dtype) -> bool:
+    """Whether the kind ``name`` reduces arrays of ``dtype`` as numpy does: numbers and bools, and some kinds times.
+
+    >>> reduces("max", np.dtype("M8[s]")), reduces("sum", np.dtype("M8[s]")), reduces("sum", np.dtype("m8[s]"))
+    (True, False, True)
+    """
+    return is_numeric(dtype) or name in _OF_TIMES.get(dtype.kind, ())
 
 
 def identity(kind: ReductionKind, dtype: np.dtype) -> np.generic:
@@ -131,12 +151,26 @@ def identity(kind: ReductionKind, dtype: np.dtype) -> np.generic:
     return np.asarray(value).astype(dtype)[()]  # type: ignore[return-value]  # of 0 dimensions: a scalar
 
 
-def _extreme(dtype: np.dtype, lowest: bool) -> complex:
-    """The lowest or the largest value of ``dtype``, infinities included."""
+def _extreme(dtype: np.dtype, lowest: bool) -> complex | np.generic:
+    """The lowest or the largest value of ``dtype``, infinities included; of times, NaT excluded."""
     if dtype.kind == "b":
         return not lowest
+    if dtype.kind in "mM":
+        bounds = np.iinfo(np.int64)
+        return bounds.min + 1 if lowest else bounds.max  # the least integer is NaT
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         return info.min if lowest else info.max
     infinite = -np.inf if lowest else np.inf
+    if dtype.kind == "V" and not np.isinf(np.asarray(infinite).astype(dtype).astype(np.float64)):
+        return _extreme_of_bytes(dtype, lowest)
     return complex(infinite, infinite) if dtype.kind == "c" else infinite
+
+
+@cache
+def _extreme_of_bytes(dtype: np.dtype, lowest: bool) -> np.generic:
+    """The lowest or the largest value of an extension type of one byte that has no infinities."""
+    with np.errstate(all="ignore"):
+        values = np.arange(256, dtype=np.uint8).view(dtype)
+        numbers = values.astype(np.float64)
+        return values[np.nanargmin(numbers) if lowest else np.nanargmax(numbers)]

@@ -15,8 +15,6 @@ those of `spmd_grid.use_sharding_defaults`.  All functions are collective over t
 [([0.0, 0.5, 1.0], 22.75), ([1.5, 2.0, 2.5], 22.75), ([3.0], 22.75)]
 """
 
-import sys
-
 from numpy import pad  # noqa: F401 - not in the standard: xarray looks for it in every namespace
 
 from spmd_grid.array_api import (
@@ -43,7 +41,6 @@ from spmd_grid.array_api.linear_algebra import *
 from spmd_grid.array_api.manipulation import *
 from spmd_grid.array_api.searching import *
 from spmd_grid.array_api.statistical import *
-from spmd_grid.compute.standard import offer_namespace
 
 __array_api_version__ = "2024.12"
 
@@ -61,5 +58,3 @@ __all__ = [
     *searching.__all__,
     *statistical.__all__,
 ]
-
-offer_namespace(sys.modules[__name__])

@@ -9,21 +9,16 @@ import numpy as np
 
 from spmd_grid.compute.indexing import selection
 from spmd_grid.errors import ArgumentError, DTypeError, ImplicitGatherError, ShapeError
+from spmd_grid.parts import part
 
 if TYPE_CHECKING:
     from spmd_grid.compute.splits import ArrayOnGrid as _Base
 else:
     _Base = object
 
-__all__ = ["StandardArray", "offer_namespace"]
+__all__ = ["StandardArray"]
 
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
-_namespaces: list[ModuleType] = []
-
-
-def offer_namespace(namespace: ModuleType) -> None:
-    """Make ``namespace``, which lies above the arrays, the one that they name.  Local."""
-    _namespaces[:] = [namespace]
 
 
 class StandardArray(_Base):
@@ -34,7 +29,7 @@ class StandardArray(_Base):
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         if api_version is not None and api_version not in _VERSIONS:
             raise ArgumentError(f"api_version is {api_version!r}; it must be one of {_VERSIONS}, or None")
-        return _namespaces[0]
+        return part("array_api")
 
     @property
     def device(self) -> str:

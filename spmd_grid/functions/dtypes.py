@@ -8,15 +8,37 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.reduction_kind import is_numeric
+from spmd_grid.reduction_kind import is_numeric, reduces
 
-__all__ = ["numpy_scalar", "check_numeric", "norm_dtype", "part_dtype", "sum_dtype", "wide_dtype", "working_dtype"]
+__all__ = [
+    "check_numeric",
+    "check_reducible",
+    "loop_dtype",
+    "norm_dtype",
+    "numpy_scalar",
+    "part_dtype",
+    "sum_dtype",
+    "wide_dtype",
+    "working_dtype",
+]
 
 
 def check_numeric(op: str, dtype: np.dtype, what: str = "a") -> None:
     """Refuse dtypes that have no reductions.  Raises DTypeError."""
     if not is_numeric(dtype):
         raise DTypeError(f"{op}: {what} has dtype {dtype}; reductions take numeric and bool dtypes")
+
+
+def check_reducible(op: str, kind: str, dtype: np.dtype, what: str = "a") -> None:
+    """Refuse dtypes that have no reduction of a ``kind``.  Raises DTypeError."""
+    if not reduces(kind, dtype):
+        of_times = ", max and min also times, and sum durations" if dtype.kind in "mM" else ""
+        raise DTypeError(f"{op}: {what} has dtype {dtype}; reductions take numeric and bool dtypes{of_times}")
+
+
+def loop_dtype(dtype: np.dtype) -> np.dtype | type[np.generic]:
+    """``dtype`` as ufuncs take it: of times the kind alone, for they find the unit themselves and refuse one given."""
+    return dtype.type if dtype.kind in "mM" else dtype
 
 
 @cache
@@ -40,13 +62,13 @@ def norm_dtype(dtype: np.dtype) -> np.dtype:
 @cache
 def working_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which cells are read for a result of ``dtype``: floats have at least 32 bits."""
-    return dtype if dtype.kind in "biu" else np.result_type(dtype, np.float32)
+    return dtype if dtype.kind in "biumM" else np.result_type(dtype, np.float32)
 
 
 @cache
 def wide_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which sums of runs of ``dtype`` are added: floats have at least 64 bits."""
-    return dtype if dtype.kind in "biu" else np.result_type(dtype, np.float64)
+    return dtype if dtype.kind in "biumM" else np.result_type(dtype, np.float64)
 
 
 @cache

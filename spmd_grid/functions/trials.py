@@ -27,7 +27,13 @@ def trial_dtypes(application: Application) -> list[np.dtype]:
         except TypeError as error:
             raise DTypeError(f"{application.name}: {error}") from None
         results = _finished(application, found)
-    return [np.asarray(each).dtype for each in results]
+    dtypes = [np.asarray(each).dtype for each in results]
+    for each in dtypes:
+        if each.hasobject:
+            raise DTypeError(
+                f"{application.name}: the result would have dtype {each}, of Python objects, which cannot be moved"
+            )
+    return dtypes
 
 
 def on_whole_arrays(application: Application) -> Any:

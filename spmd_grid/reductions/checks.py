@@ -14,7 +14,7 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.array.agreement import all_axes
 from spmd_grid.compute.course.combine import Combination
 from spmd_grid.errors import DTypeError, ShardingError
-from spmd_grid.functions.dtypes import check_numeric
+from spmd_grid.functions.dtypes import check_numeric, check_reducible
 from spmd_grid.ops.calls.arguments import check_grid
 
 __all__ = ["check_array", "combined", "reduction"]
@@ -62,7 +62,10 @@ def check_array(op: str, a: ShardedArray, what: str = "a", takes_partial: str | 
     if not isinstance(a, ShardedArray):
         raise DTypeError(f"{op}: {what} is {type(a).__name__}; it must be a ShardedArray")
     check_grid(op, a.grid)
-    check_numeric(op, a.dtype, what)
+    if takes_partial is None:
+        check_numeric(op, a.dtype, what)
+    else:  # a reduction of this kind, which may take times too
+        check_reducible(op, takes_partial, a.dtype, what)
     sharding = a.sharding
     if not sharding.partial_axes:
         return

@@ -59,7 +59,7 @@ def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     (np.float64(0.0), np.float64(2.0))
     """
     check_array("sum", a, takes_partial="sum")
-    if not reproducible or a.dtype.kind in "biu":
+    if not reproducible or a.dtype.kind in "bium":
         return cast(np.number, call_alone(np.sum, a))
     check_exact("sum", a.dtype)
     return a.grid.process.gate.run("sum", _reproducible_sum, a)

@@ -1,9 +1,16 @@
 """xarray's DataArray around a sharded array: it stays one, and is never gathered in silence."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+from support.jobs import clean_environment
+from support.patience import run_in_time
 
 import spmd_grid as sg
+
+ROOT = str(Path(__file__).resolve().parents[2])
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -110,3 +117,21 @@ def test_coordinates_and_datasets(spmd):
         )
 
     assert all(spmd(3, body))
+
+
+FRESH = """
+import numpy as np, xarray as xr, spmd_grid as sg
+def body():
+    grid = sg.init_grid((2,))
+    x = np.arange(12.0).reshape(4, 3)
+    a = xr.DataArray(sg.from_global(x, sg.Sharding(grid, [[0]]), grid), dims=("t", "x"))
+    found = a.mean("t")
+    assert type(found.data) is sg.ShardedArray and np.array_equal(found.data.to_global(), x.mean(0))
+    assert a.data.__array_namespace__() is sg.array_api
+sg.run_spmd(body, ranks=2)
+"""
+
+
+def test_in_a_program_that_has_used_nothing_else():
+    done = run_in_time([sys.executable, "-c", FRESH], env=clean_environment(PYTHONPATH=ROOT), limit=120)
+    assert done.returncode == 0, done.stderr

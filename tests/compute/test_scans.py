@@ -30,7 +30,7 @@ def test_rows_give_the_bits_of_columns(dtype):
                     expected = function(x, axis=1, dtype=wanted)
                 except TypeError:  # as of complex numbers, which are not ordered
                     continue
-                kind = scanned_dtype("scan", function, x.dtype, wanted)
+                kind = scanned_dtype("scan", function, combine, x.dtype, wanted)
                 for turned in (x, np.asfortranarray(x)):
                     found = scanned(function, combine, turned, 1, kind)
                     assert same_bytes(found, expected), (combine, wanted)

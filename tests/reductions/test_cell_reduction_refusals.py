@@ -144,7 +144,7 @@ def test_what_is_no_sharded_array(spmd, name):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("dtype", ["M8[s]", "S3", "f4,f4"])
+@pytest.mark.parametrize("dtype", ["U2", "S3", "f4,f4"])
 def test_dtypes_that_cannot_be_reduced(spmd, name, dtype):
     text = refusal(spmd, 2, lambda g: REDUCTIONS[name](sg.zeros((3,), sg.Sharding(g, [[0]]), g, dtype)), sg.DTypeError)
     assert text == f"{name}: a has dtype {np.dtype(dtype)}; reductions take numeric and bool dtypes"

@@ -64,7 +64,7 @@ def flatnonzero(a: Operand) -> Operand:
 
 
 def _as_bools(a: Operand) -> Operand:
-    return a if a.dtype == np.dtype(bool) else a != a.dtype.type(0)
+    return a if a.dtype == np.dtype(bool) else a != np.zeros((), a.dtype)[()]
 
 
 # -- cells under a mask --------------------------------------------------------------------------------------------

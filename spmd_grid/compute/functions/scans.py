@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_layout
 from spmd_grid.functions.axes import as_row, cut, one_axis
-from spmd_grid.functions.reductions.scans import ASSOCIATIVE, scanned, scanned_dtype
+from spmd_grid.functions.reductions.scans import ASSOCIATIVE, added, scanned, scanned_dtype
 from spmd_grid.functions.table import Operand, composite, no_rule
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.all_gather import all_gather
@@ -29,7 +29,7 @@ def scan(
     """
     a, axis = (np.ravel(a), 0) if axis is None else (as_row(a, axis), axis)
     d = one_axis(name, axis, a.ndim)
-    found = scanned_dtype(name, function, a.dtype, dtype)
+    found = scanned_dtype(name, function, combine, a.dtype, None if dtype is None else np.dtype(dtype))
     return a.grid.process.gate.run(name, _scan, function, combine, a, d, found)
 
 
@@ -48,8 +48,7 @@ def _scan(function: Callable[..., Any], combine: np.ufunc, a: ArrayOnGrid, axis:
         totals = all_gather.run_in_gate(last, grid, axes, (axis, tuple(lengths)))
         before = np.moveaxis(totals, axis, 0)[: sum(lengths[: _index(grid, axes)])]
         if len(before):
-            carried = combine.reduce(before, axis=0, dtype=dtype)
-            combine(np.expand_dims(carried, axis), block, out=block, dtype=dtype)
+            added(combine, before, block, axis, block)
     return sharded_like(a, block, layout)
 
 

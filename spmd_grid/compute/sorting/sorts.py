@@ -111,8 +111,8 @@ def quantile(
     fractions = np.asarray(q, a.dtype if a.dtype.kind == "f" and type(q) in (int, float) else None)
     if fractions.dtype.kind not in "biuf" or not ((fractions >= 0) & (fractions <= 1)).all():
         raise ArgumentError(f"quantile: q is {q!r}; it must be from 0 to 1")
-    if a.dtype.kind not in "biuf":
-        raise DTypeError(f"quantile: a has dtype {a.dtype}; it must be of real numbers")
+    if a.dtype.kind not in "biufmM":
+        raise DTypeError(f"quantile: a has dtype {a.dtype}; it must be of real numbers or times")
     if axis is not None and a.ndim > 1:
         return call(quantile_along, a, q, one_axis("quantile", axis, a.ndim), method, keepdims)
     if method not in _WITH_ENDS_ALONE:

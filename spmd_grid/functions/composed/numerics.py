@@ -33,8 +33,10 @@ def gradient(f: Operand, *varargs: Any, axis: Axis = None, edge_order: int = 1) 
         if f.shape[d] < edge_order + 1:
             raise ShapeError(f"gradient: dimension {d} has extent {f.shape[d]}; it must be at least {edge_order + 1}")
     steps = [_steps(h, d, f.shape[d]) for d, h in zip(axes, spacings)]
-    if f.dtype.kind in "biu":
+    if f.dtype.kind in "iu":
         f = f.astype(np.float64)
+    elif f.dtype.kind == "M":
+        f = f - np.zeros((), f.dtype)[()]
     found = [_derivative(f, d, h, edge_order) for d, h in zip(axes, steps)]
     return found[0] if len(found) == 1 else tuple(found)
 

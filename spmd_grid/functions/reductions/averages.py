@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, laid_along, one_axis, reduced_axes
 from spmd_grid.functions.interface import Application, shape_of
-from spmd_grid.functions.reductions.rules import MISSING, accumulation, cast_to
+from spmd_grid.functions.reductions.rules import MISSING, accumulation, cast_to, total_dtype
 from spmd_grid.functions.table import Operand, certainly, composite, rule
 
 __all__: list[str] = []
@@ -27,6 +27,8 @@ def _count(name: str, a: Operand, axis: Axis, keepdims: bool, where: Operand) ->
 
 def _float_of(dtype: np.dtype, requested: DTypeLike | None) -> tuple[np.dtype, np.dtype]:
     """The dtype in which numpy's mean adds, and that of its result."""
+    if dtype.kind == "m":
+        return (total_dtype("mean", dtype, requested),) * 2
     if requested is not None:
         return np.dtype(requested), np.dtype(requested)
     if dtype.kind in "biu":
@@ -59,7 +61,8 @@ def mean(
             return cast_to(result)(np.true_divide(total, count, dtype=divided))
 
         return accumulation("mean", a, axis, "sum", working, keepdims, finish=divide)
-    total = np.sum(a, axis, working, keepdims=keepdims, where=where)
+    requested = None if working.kind == "m" else working  # numpy refuses units in requests
+    total = np.sum(a, axis, requested, keepdims=keepdims, where=where)
     with np.errstate(divide="ignore", invalid="ignore"):
         return _cast(np.true_divide(total, count, dtype=divided), result)
 
@@ -113,7 +116,8 @@ def average(
     """np.average: the mean, or the weighted sum divided by the sum of weights."""
     if weights is None:
         found = np.mean(a, axis, keepdims=keepdims)
-        total = found.dtype.type(_count("average", a, axis, keepdims, True))
+        count = float(_count("average", a, axis, keepdims, True))
+        total = found.dtype.type(count)  # of durations there is none, and numpy refuses it too
     else:
         weights = _weights_of(a, axis, weights)
         extra = ("f8",) if a.dtype.kind in "biu" else ()  # as numpy: averages of integers are doubles

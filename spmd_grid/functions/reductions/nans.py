@@ -15,13 +15,18 @@ from spmd_grid.reduction_kind import KINDS, identity
 __all__: list[str] = []
 
 
-def _numbers(a: Operand, where: Operand = MISSING) -> Operand:
-    """A mask of the cells that are numbers, among those of ``where``; True where all are."""
+def _numbers(a: Operand, where: Operand = MISSING, kinds: str = "fc") -> Operand:
+    """A mask of the cells that are numbers, among those of ``where``; True where all are, as of all dtypes but some."""
     mask = where is MISSING or where
-    if a.dtype.kind not in "fc":
+    if a.dtype.kind not in kinds:
         return mask
     numbers = ~np.isnan(a)
     return numbers if mask is True else numbers & where
+
+
+def _missing(dtype: np.dtype) -> np.generic:
+    """NaN, or NaT, as a number of ``dtype``."""
+    return np.asarray("NaT" if dtype.kind in "mM" else np.nan, dtype)[()]  # type: ignore[return-value]  # a scalar
 
 
 def _of_masked(function: Callable[..., Any], masked: Callable[..., Any]) -> None:
@@ -54,17 +59,17 @@ def _of_extreme(function: Callable[..., Any], extreme: Callable[..., Any], kind:
         initial: Any = MISSING,
         where: Operand = MISSING,
     ) -> Operand:
-        if a.dtype.kind not in "fc" or 0 in a.shape:  # no NaN, or what `extreme` says of no cells
+        if a.dtype.kind not in "fcmM" or 0 in a.shape:  # no NaN, or what `extreme` says of no cells
             return extreme(a, axis, keepdims=keepdims, initial=initial, where=where is MISSING or where)
         if where is not MISSING and initial is MISSING:
             raise ValueError(f"nan{kind}: there is no identity: with a where mask, initial must be given")
-        numbers = _numbers(a, where)
+        numbers = _numbers(a, where, "fcmM")  # numpy leaves out times that are NaT here, and nowhere else
         least = identity(KINDS[kind], a.dtype) if initial is MISSING else initial
         found = extreme(a, axis, keepdims=keepdims, initial=least, where=numbers)
         if initial is not MISSING:
             return found
         has_numbers: Any = np.any(numbers, axis, keepdims=keepdims)  # type: ignore[arg-type]  # lists too
-        found = np.where(has_numbers, found, a.dtype.type(np.nan))
+        found = np.where(has_numbers, found, _missing(a.dtype))
         return found[()] if isinstance(found, np.ndarray) else found
 
 

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.errors import ShapeError
+from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.functions.axes import Axis, axes_of_ufunc
-from spmd_grid.functions.dtypes import check_numeric, numpy_scalar, sum_dtype, wide_dtype, working_dtype
+from spmd_grid.functions.dtypes import (
+    check_reducible,
+    loop_dtype,
+    numpy_scalar,
+    sum_dtype,
+    wide_dtype,
+    working_dtype,
+)
 from spmd_grid.functions.interface import (
     PARALLEL,
     Application,
@@ -24,7 +31,7 @@ from spmd_grid.functions.reductions.totals import total
 from spmd_grid.functions.table import Operand, rule
 from spmd_grid.reduction_kind import KINDS, identity
 
-__all__ = ["MISSING", "accumulation", "cast_to", "reduction"]
+__all__ = ["MISSING", "accumulation", "cast_to", "reduction", "total_dtype"]
 
 MISSING: Any = np._NoValue
 # Computes a result of a block, or of the cells that the mask leaves: called with the block, the dimensions to reduce
@@ -103,15 +110,16 @@ def accumulation(
     ``finish``: what is made of the totals before they are cast to the dtype of the ``result``.
     """
     ufunc: Any = KINDS[kind].combine
-    check_numeric(name, a.dtype)
-    check_numeric(name, result, "the result")
+    check_reducible(name, kind, a.dtype)
+    check_reducible(name, kind, result, "the result")
     working = working_dtype(result)
+    loop = loop_dtype(working)
 
     def local(block: np.ndarray, axes: tuple[int, ...] | None, keepdims: bool, mask: Any) -> Any:
         if axes is None and mask is True and ufunc is np.add:
             found = total(block, working)
             return np.reshape(found, (1,) * block.ndim) if keepdims else found
-        return ufunc.reduce(block, axis=axes, dtype=working, keepdims=keepdims, **_masked(mask))
+        return ufunc.reduce(block, axis=axes, dtype=loop, keepdims=keepdims, **_masked(mask))
 
     if finish is None and not result == working == wide_dtype(working):
         finish = cast_to(result)
@@ -119,6 +127,19 @@ def accumulation(
     merges = result == a.dtype and (result.kind not in "biu" or result.itemsize == 8)
     finish = _with_initial(initial, kind, result, finish)
     return reduction(name, a, axis, kind, local, keepdims, where, finish, merges)
+
+
+def total_dtype(name: str, held: np.dtype, requested: DTypeLike | None, ufunc: Any = np.add) -> np.dtype:
+    """The dtype of the total of cells of dtype ``held``; that of durations is their own.  Raises DTypeError."""
+    if requested is None:
+        return sum_dtype(held, ufunc)
+    dtype = np.dtype(requested)
+    if "m" not in (held.kind, dtype.kind):
+        return dtype
+    try:
+        return ufunc.reduce(np.empty(0, held), dtype=dtype).dtype
+    except TypeError as error:
+        raise DTypeError(f"{name}: {error}") from None
 
 
 def _of_ufunc(function: Callable[..., Any], kind: str) -> None:
@@ -134,10 +155,10 @@ def _of_ufunc(function: Callable[..., Any], kind: str) -> None:
         initial: Any = MISSING,
         where: Operand = True,
     ) -> Application:
-        check_numeric(function.__name__, a.dtype)
-        if dtype is None and out is not None:
+        check_reducible(function.__name__, kind, a.dtype)
+        if dtype is None and out is not None and a.dtype.kind != "m":
             dtype = out.dtype
-        result = sum_dtype(a.dtype, KINDS[kind].combine) if dtype is None else np.dtype(dtype)
+        result = total_dtype(function.__name__, a.dtype, dtype, KINDS[kind].combine)
         return accumulation(function.__name__, a, axis, kind, result, keepdims, initial, where)
 
 
@@ -147,7 +168,7 @@ _of_ufunc(np.prod, "product")
 
 def _canonical(found: np.ndarray) -> Any:
     """An extreme of all cells, the same for every order: a zero has a plus sign, and NaN is numpy's."""
-    if found.dtype.kind in "biu":
+    if found.dtype.kind in "biumM":
         return found
     scalar = found.dtype.type
     if np.any(found != found):
@@ -168,7 +189,7 @@ def _of_extreme(function: Callable[..., Any], kind: str) -> None:
         initial: Any = MISSING,
         where: Operand = True,
     ) -> Application:
-        check_numeric(kind, a.dtype)
+        check_reducible(kind, kind, a.dtype)
         axes = axes_of_ufunc(kind, axis, len(a.shape))
         if initial is MISSING:
             if where is not True:

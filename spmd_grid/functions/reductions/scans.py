@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from spmd_grid.errors import DTypeError
+from spmd_grid.functions.dtypes import loop_dtype
 
-__all__ = ["ASSOCIATIVE", "scanned", "scanned_dtype"]
+__all__ = ["ASSOCIATIVE", "added", "scanned", "scanned_dtype"]
 
 # Ufuncs f with f(f(a, b), c) == f(a, f(b, c)): what blocks end with can be combined.
 ASSOCIATIVE = {
@@ -41,7 +42,7 @@ def scanned(
            [4, 6]])
     """
     if prod(x.shape[axis + 1 :]) < _WIDE or x.shape[axis] < 2 or combine not in ASSOCIATIVE:
-        return function(x, axis=axis, dtype=dtype, out=out)
+        return function(x, axis=axis, dtype=loop_dtype(dtype), out=out)
     if out is None:
         out = np.empty(x.shape, dtype)
     rows, sums = (iter(np.moveaxis(each, axis, 0)) for each in (x.astype(dtype, copy=False), out))
@@ -52,10 +53,27 @@ def scanned(
     return out
 
 
-def scanned_dtype(name: str, function: Callable[..., Any], held: np.dtype, dtype: DTypeLike | None) -> np.dtype:
-    """The dtype of a running sum or the like, by ``function``, of cells of dtype ``held``.  Raises DTypeError."""
+def added(
+    combine: np.ufunc, before: np.ndarray, block: np.ndarray, axis: int, out: np.ndarray | None = None
+) -> np.ndarray:
+    """The scan of a block, combined with what the scans of the blocks ``before`` it end with, in their order."""
+    loop = loop_dtype(block.dtype)
+    carried = np.expand_dims(combine.reduce(before, axis=0, dtype=loop), axis)
+    found: np.ndarray = combine(carried, block, out=out, dtype=loop)
+    return found
+
+
+@lru_cache(512)
+def scanned_dtype(name: str, function: Callable[..., Any], combine: np.ufunc, held: np.dtype, dtype: Any) -> np.dtype:
+    """The dtype of a running sum or the like, by ``function``, of cells of dtype ``held``.
+
+    All steps of a scan are tried on one cell, so what numpy refuses in one is refused here.  Raises DTypeError.
+    """
     try:
         found: np.dtype = function(np.ones(1, held), dtype=dtype).dtype
+        if combine in ASSOCIATIVE:
+            block = scanned(function, combine, np.ones(1, held), 0, found)
+            added(combine, block, block, 0, np.empty_like(block))
     except TypeError as error:
         raise DTypeError(f"{name}: {error}") from None
     return found

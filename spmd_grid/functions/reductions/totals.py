@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.functions.dtypes import wide_dtype
+from spmd_grid.functions.dtypes import loop_dtype, wide_dtype
 
 __all__ = ["runs", "total"]
 
@@ -38,13 +38,13 @@ def runs(dtype: np.dtype, *arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...
 def total(cells: np.ndarray, working: np.dtype) -> np.number:
     """The sum of ``cells``, read as ``working``: in that dtype along runs, in its wide dtype from run to run.
 
-    Local.  Integers have no runs, since the order of their additions does not show.
+    Local.  Integers and durations have no runs, since the order of their additions does not show.
 
     >>> total(np.array([[100, 100]], "i1"), np.dtype("i8")), total(np.ones((2, 3), "f2"), np.dtype("f4"))
     (np.int64(200), np.float64(6.0))
     """
-    if working.kind in "biu":
-        return np.add.reduce(cells, axis=None, dtype=working)
+    if working.kind in "bium":
+        return np.add.reduce(cells, axis=None, dtype=loop_dtype(working))
     wide = wide_dtype(working).type
     if cells.dtype == working and cells.flags.forc and cells.flags.aligned:  # one run
         return wide(0) + (_long_total(cells) if cells.nbytes >= _LONG else np.add.reduce(cells, axis=None))

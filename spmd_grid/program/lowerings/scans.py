@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_grid.compute.splits import Splits, block_starts
 from spmd_grid.functions.axes import cut
-from spmd_grid.functions.reductions.scans import scanned
+from spmd_grid.functions.reductions.scans import added, scanned
 from spmd_grid.grid.derived_starts import with_extents
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.grid.starts import BlockStarts
@@ -74,8 +74,7 @@ class Scan:
                 before = np.moveaxis(ends_of_all, axis, 0)[:n_before]
                 if not n_before:
                     return block
-                carried = combine.reduce(before, axis=0, dtype=dtype)
-                return combine(np.expand_dims(carried, axis), block, dtype=dtype)
+                return added(combine, before, block, axis)
 
             return add
 

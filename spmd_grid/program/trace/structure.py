@@ -132,7 +132,7 @@ def _scan(name: str, function: Callable[..., Any], combine: np.ufunc, a: Any, ax
     if axis is None:
         a, axis = np.ravel(a), 0
     d = one_axis(name, axis, a.ndim)
-    result = scanned_dtype(name, function, a.dtype, dtype)
+    result = scanned_dtype(name, function, combine, a.dtype, None if dtype is None else np.dtype(dtype))
     dims = tuple(range(a.ndim))
     interface = Interface(tuple(map(Iterator, a.shape)), (dims,), (dims,))
     return a.tracer.structural(name, [a], [(a.shape, result)], interface, Scan(function, combine, d))
