@@ -68,7 +68,7 @@ def _in_one_dimension(name: str, arr: Operand, axis: int | None) -> tuple[Operan
 
 
 def _runs_between(numbers: np.ndarray, extent: int) -> list[tuple[int, int]] | None:
-    """The runs of cells between ascending ``numbers``, as (start, stop); None if they are no few runs of a long array."""
+    """The runs of cells between ascending ``numbers``, as (start, stop); None but for few runs of a long dimension."""
     starts, stops = np.append(0, numbers + 1), np.append(numbers, extent)
     kept = stops > starts
     if extent < _LONG or not 0 < np.count_nonzero(kept) <= _FEW_RUNS:
