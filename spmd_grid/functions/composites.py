@@ -97,8 +97,9 @@ def diff(a: Operand, n: int = 1, axis: int = -1) -> Operand:
 @composite(np.roll)
 def roll(a: Operand, shift: int | Sequence[int], axis: Axis = None) -> Operand:
     """np.roll; without ``axis`` of the flattened array."""
-    if axis is None:
+    if axis is None and a.ndim != 1:
         return np.reshape(np.roll(np.ravel(a), shift, 0), a.shape)
+    axis = 0 if axis is None else axis
     axes = several_axes("roll", [axis] if np.ndim(axis) == 0 else list(axis), a.ndim)  # type: ignore[arg-type]  # a list
     shifts, along = np.broadcast_arrays(shift, axes)
     rolled = a

@@ -7,6 +7,7 @@ from support.compute.moving import bytes_sent
 from test_functions import globals_of, sharded
 
 import spmd_grid as sg
+from spmd_grid.compute.functions import inserting
 
 MATRIX = {
     "delete": lambda a, b: np.delete(a, -2, 1) - np.delete(b, 0, axis=1),
@@ -77,3 +78,35 @@ def test_cells_that_move():
         return [*deleted, bytes_sent(lambda a: np.insert(a, 4, 0.0), a) // 8]
 
     assert sg.run_spmd(body, ranks=3) == [[0, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("function", [name for name in MATRIX if name.startswith(("delete", "insert"))])
+def test_runs_of_cells(spmd, monkeypatch, function):
+    """What long dimensions do, done to short ones: runs move as slices."""
+    monkeypatch.setattr(inserting, "_LONG", 0)
+
+    def body():
+        grid, (x, y) = sg.init_grid((2, 3)), globals_of()
+        a, b = sharded(x, "blocks", grid), sharded(y, "rows", grid)
+        same(MATRIX[function](a, b), MATRIX[function](x, y))
+
+    spmd(6, body)
+
+
+def test_long_dimensions_need_no_list_of_their_cells(monkeypatch):
+    """Lists of the numbers of all cells took a thousand times as long as the cells did to move."""
+
+    def refuse(numbers, *_, **__):
+        raise AssertionError(f"a list of {len(numbers)} numbers")
+
+    monkeypatch.setattr(np, "setdiff1d", refuse)
+
+    def body():
+        grid, x = sg.init_grid((2,)), np.arange(20_000) % 100
+        a = sg.from_global(x, sg.Sharding(grid, [[0]]), grid)
+        for obj in (5, np.s_[7:], [3, 10_000]):
+            same(np.delete(a, obj), np.delete(x, obj))
+        same(np.insert(a, [3, 10_000], -1), np.insert(x, [3, 10_000], -1))
+        return True
+
+    assert all(sg.run_spmd(body, ranks=2))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.protocols.recorded import reread_function
 from support.same_bytes import same_bytes
 
 from spmd_grid import kernels
@@ -183,3 +184,33 @@ def test_calls_that_stream_or_do_not_whatever_the_size():
         table = kernels.build_table([row_of(source, target[37:-63])])
         kernels.copy_table(kernels.address_of(table), table.shape[1], 1, 0, 0, kernels.streams_for(n_bytes))
         assert (target[37:-63] == source).all() and not target[:37].any() and not target[-63:].any()
+
+
+@pytest.mark.parametrize("width", [4, 8, 24])
+def test_runs_that_move_within_their_page(width):
+    """Runs around the length from which memcpy may be slow, from the begin of a page to 0 to 4095 bytes after it."""
+    for cells in (2048 // width - 1, 2048 // width + 1, 70_000 // width):
+        source = memory(cells * width + 8192, 0)
+        source = source[-kernels.address_of(source) % 4096 :][: cells * width]
+        whole = memory(cells * width + 3 * 4096, 0)
+        buffer = whole[-kernels.address_of(whole) % 4096 :]
+        for moved in (0, 1, 8, 15, 16, 17, 64, 4095):
+            check(source, buffer[moved : moved + len(source)], buffer)
+
+
+def test_no_memcpy_to_the_next_place_of_a_page():
+    """Some processors take 12 times as long for long ones of those to 1 to 15 bytes further in the page."""
+    from spmd_grid.kernels.copy import boxes
+
+    [cell] = boxes._rows.py_func.__closure__  # the copy of one run
+    lines, moves = [], []
+    words = {"move": lambda *run: moves.append(run), "copy_lines": lambda *run: lines.append(run)}
+    copy = reread_function(cell.cell_contents.py_func, {**vars(boxes), **words})
+    page, n = 1 << 20, boxes.MEMCPY_MOST + 5000
+    for moved in (1, 8, 15, 4096 + 8, -4096 + 8):
+        copy(page, page + moved, n)
+    assert lines == [(page, page + moved, n) for moved in (1, 8, 15, 4104, -4088)] and not moves
+    for moved in (0, 16, 4095, -8):
+        copy(page, page + moved, n)
+    copy(page, page + 8, 1000)
+    assert len(lines) == 5 and sum(size for *_, size in moves) == 4 * n + 1000

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from math import prod
 
 import numpy as np
 
@@ -23,6 +24,7 @@ __all__ = ["try_ways"]
 # The first way of each is used unless another one is clearly faster.
 MEMORY_WAYS, MESSAGE_WAYS = (BY_SIZE, READ, STAGED), (PACKED, STRAIGHT)
 _ROUNDS, _IN_A_ROW = 7, 3
+_MOST_BYTES = 7 << 20  # that a way carries in the timed rounds: larger faces have fewer rounds, huge ones one
 _CLEARLY = 0.9
 _CLOSE = 2.0  # reading that takes at most this many times as long as staging may be quicker in a program
 
@@ -33,14 +35,17 @@ def try_ways(channel: Channel) -> dict[str, float]:
     Collective over the channel's group.  The result is the same on all members: the time of the slowest process.
     """
     uses = bool(channel.sources or channel.readers), bool(channel.receives or channel.sends), channel.reads
-    used_by = [json.loads(text) for text in swap_texts(channel.comm, json.dumps(uses).encode())]
-    in_memory, by_messages, reads = map(any, zip(*used_by, strict=True))
+    cells = sum(prod(piece.shape) for pieces in channel.gives.values() for piece in pieces)
+    given = cells * sum(dtype.itemsize for dtype in channel.dtypes)
+    used_by = [json.loads(text) for text in swap_texts(channel.comm, json.dumps((*uses, given)).encode())]
+    in_memory, by_messages, reads = (any(used) for used in list(zip(*used_by, strict=True))[:3])
+    rounds = min(_ROUNDS, max(1, _MOST_BYTES // max(1, *[used[3] for used in used_by])))
     seconds: dict[str, float] = {}
     if in_memory:
-        seconds |= _seconds_of(channel, MEMORY_WAYS)
+        seconds |= _seconds_of(channel, MEMORY_WAYS, rounds)
         _choose_in_memory(channel, seconds, reads)
     if by_messages:
-        seconds |= _seconds_of(channel, MESSAGE_WAYS)
+        seconds |= _seconds_of(channel, MESSAGE_WAYS, rounds)
         channel.choose(_quickest(seconds, MESSAGE_WAYS))
     return seconds
 
@@ -60,8 +65,11 @@ def _choose_in_memory(channel: Channel, seconds: dict[str, float], reads_by_size
     channel.stage_all(stages and tries, tries)
 
 
-def _seconds_of(channel: Channel, ways: tuple[str, ...]) -> dict[str, float]:
+def _seconds_of(channel: Channel, ways: tuple[str, ...], rounds: int) -> dict[str, float]:
     """Seconds per update by each of ``ways``, of the slowest process.  Collective over the channel's group."""
+    # The first runs are not timed: one finds the caches as the previous way has left them, and those of the only round
+    # touch fresh memory.
+    untimed, timed = (1, _IN_A_ROW) if rounds > 1 else (2, 1)
     arrays = [_scratch(channel, dtype) for dtype in channel.dtypes]
     faces = [cells.view(array) for array in arrays for pieces in channel.gives.values() for cells in pieces]
     zero = {dtype: np.zeros((), dtype) for dtype in channel.dtypes}
@@ -70,20 +78,18 @@ def _seconds_of(channel: Channel, ways: tuple[str, ...]) -> dict[str, float]:
     for way in ways:
         channel.choose(way)
         calls[way] = channel.call(arrays)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         for way in ways:
             channel.choose(way)
-            for turn in range(
-                1 + _IN_A_ROW
-            ):  # the first one, not timed, finds the caches as the previous way has left them
-                if turn == 1:
+            for turn in range(untimed + timed):
+                if turn == untimed:
                     start = time.perf_counter()
                 for face in faces:
                     face[...] = zero[face.dtype]
                 if channel.run(at.UPDATE, calls[way]):
                     channel.raise_ended()
-            taken[way].append((time.perf_counter() - start) / _IN_A_ROW)
-    mine = [sorted(taken[way])[_ROUNDS // 4] for way in ways]
+            taken[way].append((time.perf_counter() - start) / timed)
+    mine = [sorted(taken[way])[rounds // 4] for way in ways]
     by_member = [json.loads(text) for text in swap_texts(channel.comm, json.dumps(mine).encode())]
     return dict(zip(ways, map(max, zip(*by_member, strict=True)), strict=True))
 

@@ -14,7 +14,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 from spmd_grid.kernels.address import copy_at, load
 from spmd_grid.kernels.compiled import by_address, inner, pasted
 from spmd_grid.kernels.copy.planes import pairs, plane_of, words
-from spmd_grid.kernels.copy.streams import LINES_RUN, STREAM_PLANE, STREAM_RUN, line_rows, stream_rows
+from spmd_grid.kernels.copy.streams import LINES_RUN, STREAM_PLANE, STREAM_RUN, copy_lines, line_rows, stream_rows
 from spmd_grid.kernels.copy.tables import ALWAYS, BY_LINES, BY_SIZE, FIXED_COLUMNS, NEVER, STREAM_FROM
 from spmd_grid.kernels.copy.tiles import turn_plane
 from spmd_grid.kernels.copy.vectors import drain, move
@@ -22,6 +22,10 @@ from spmd_grid.kernels.python_calls import on_integers
 
 MEMCPY_FROM = 256  # bytes: shorter runs are faster without a call of memcpy
 MEMCPY_MOST = 1 << 18  # bytes: of larger ones libraries fetch every line that they overwrite, of smaller ones not
+# A memcpy of at least so many bytes takes up to 12 times as long on some processors if the target is 1 to 15 bytes further
+# in its page than the source is: their instruction takes the two for overlapping.  Arrays that begin with a page and move
+# by a cell are such.
+NEXT_PLACE_FROM, NEXT_PLACE, PAGE = 1 << 11, 16, 4096
 EDGE = 8  # runs, of a tile each way
 PATTERN = 4096  # bytes to which a run that is repeated is doubled
 
@@ -42,7 +46,10 @@ def _chunks(source: int, target: int, run: int) -> None:
 @plane_of
 @inner
 def _rows(source: int, target: int, run: int) -> None:
-    """Copy a long run: by a memcpy, or several for a very long one."""
+    """Copy a long run: by a memcpy, or several for a very long one; by lines where memcpy may be slow."""
+    if run >= NEXT_PLACE_FROM and 0 < (target - source) % PAGE < NEXT_PLACE:
+        copy_lines(source, target, run)
+        return
     while run > MEMCPY_MOST:
         move(source, target, MEMCPY_MOST)
         source, target, run = source + MEMCPY_MOST, target + MEMCPY_MOST, run - MEMCPY_MOST

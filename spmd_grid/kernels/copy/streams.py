@@ -14,7 +14,7 @@ from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.planes import plane_of
 from spmd_grid.kernels.copy.vectors import LINE, lines_moved, move
 
-__all__ = ["LINES_RUN", "STREAM_PLANE", "STREAM_RUN", "line_rows", "stream_rows"]
+__all__ = ["LINES_RUN", "STREAM_PLANE", "STREAM_RUN", "copy_lines", "line_rows", "stream_rows"]
 
 STREAM_PLANE = 4096  # bytes: the smallest plane
 STREAM_RUN = 1024  # bytes: the shortest run; too much of a shorter one lies on lines that it shares
@@ -24,7 +24,7 @@ _LINES = 4  # at a time: they fit into the 16 registers of every x86 processor
 
 
 def _by_lines(streaming: bool) -> Callable[..., None]:
-    """Make the copy of a plane of runs of at least a line; bytes outside whole lines are moved plainly."""
+    """Make the copy of a run of at least a line; bytes outside whole lines are moved plainly."""
     move_lines, move_line = lines_moved(_LINES, streaming), lines_moved(1, streaming)
 
     @inner
@@ -42,7 +42,8 @@ def _by_lines(streaming: bool) -> Callable[..., None]:
         if target < end:
             move(source, target, end - target)
 
-    return plane_of(lines)
+    return lines
 
 
-stream_rows, line_rows = _by_lines(True), _by_lines(False)
+copy_lines = _by_lines(False)
+stream_rows, line_rows = plane_of(_by_lines(True)), plane_of(copy_lines)

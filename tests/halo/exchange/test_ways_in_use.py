@@ -173,3 +173,18 @@ def test_updates_try_what_the_trial_has_not_made_clear(by_size, read, staged, re
     channel = Tried()
     trial._choose_in_memory(channel, {trial.BY_SIZE: by_size, READ: read, STAGED: staged}, reads_by_size)
     assert (channel.chosen, *channel.staged) == expected
+
+
+@pytest.mark.parametrize(("cells", "rounds"), [(100, 7), (2**17, 7), (2**18, 3), (2**21, 1)])
+def test_a_trial_carries_a_bounded_number_of_bytes(spmd, monkeypatch, cells, rounds):
+    """Of a long face each way carries 7 MiB in the rounds that are timed, or makes one round."""
+    asked = []
+    monkeypatch.setattr(trial, "_seconds_of", lambda channel, ways, n: asked.append(n) or dict.fromkeys(ways, 1.0))
+
+    def body():
+        grid = sg.init_grid((2,))
+        halo = sg.HaloExchange(grid, sg.Sharding(grid, [[0]], halo_sizes=[1, 1]), (4, cells), "f8")
+        trial.try_ways(halo._plan.channel)
+
+    spmd(2, body)
+    assert set(asked) == {rounds}

@@ -112,7 +112,10 @@ class RelayedBoxes:
         steps = self._packing_steps(self._gives, given)
         numbers: dict[int, int] = {}
         for take in self._takes:
-            for source, target in zip(self._pieces(take.source), self._pieces(take.target), strict=True):
+            most = self._most
+            if take.member == me:  # of any size, so cut into about as many pieces as there are steps
+                most = max(most, -(-prod(take.source.shape) // self._count))
+            for source, target in zip(_pieces(take.source, most), _pieces(take.target, most), strict=True):
                 number = numbers[take.member] = numbers.get(take.member, -1) + 1
                 start = self._start(number, take.member, me)
                 strides, base = c_strides(source.shape, itemsize), at.FIRST_RING + take.member
@@ -146,8 +149,11 @@ class RelayedBoxes:
 
     def _pieces(self, cells: Cells) -> Iterator[Cells]:
         """``cells`` cut into pieces for the areas of slots; both ends of a box cut it alike."""
-        for box in pieces_of(Box.from_shape(cells.shape), self._most):
-            starts = [
-                first + at_ * step for first, at_, step in zip(cells.starts, box.starts, cells.steps, strict=True)
-            ]
-            yield Cells(tuple(starts), cells.steps, box.shape)
+        return _pieces(cells, self._most)
+
+
+def _pieces(cells: Cells, most: int) -> Iterator[Cells]:
+    """``cells`` cut into pieces of at most ``most``."""
+    for box in pieces_of(Box.from_shape(cells.shape), most):
+        starts = [first + at_ * step for first, at_, step in zip(cells.starts, box.starts, cells.steps, strict=True)]
+        yield Cells(tuple(starts), cells.steps, box.shape)
