@@ -15,7 +15,7 @@ ROOT = Path(spmd_grid.__file__).parent
 # one another.  The longest matching prefix counts.
 LAYERS = [
     ["errors", "formatting", "numerals", "python_text", "typing", "version"],
-    ["reduction_kind", "watch"],
+    ["plain_arrays", "reduction_kind", "watch"],
     ["kernels", "transport", "grid"],
     ["functions"],
     ["links"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from inspect import signature
 from sys import _getframe, getrefcount
 from typing import Any, NoReturn
@@ -75,6 +75,8 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
                 result = on_equal_layouts(ufunc, self, inputs, options["out"][0])
             else:
                 result = None
+            if result is None and any(_decides_itself(type(x)) for x in inputs):
+                return NotImplemented
             return call_rule(self, ufunc, entry_of_ufunc(ufunc), inputs, options) if result is None else result
         if method == "reduce" and ufunc in REDUCTIONS:
             options.setdefault("axis", 0)
@@ -99,6 +101,8 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
         if self._grid.process.recorder is not None and is_checking(self._grid):
             call = partial(self.__array_function__, function, types, args, options)
             return compared(self, getattr(function, "__name__", str(function)), args, options, call)
+        if len(types) > 1 and any(map(_decides_itself, types)):
+            return NotImplemented
         entry = entry_of(function)
         if entry is None:
             raise no_rule(getattr(function, "__name__", str(function)))
@@ -173,6 +177,15 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
         if dtype == self.dtype and not copy:
             return self
         return apply(elementwise("astype", lambda block: block.astype(dtype), self))
+
+
+@lru_cache(256)
+def _decides_itself(kind: type) -> bool:
+    """Whether objects of a class answer numpy's protocols in a way of their own, as quantities with units do."""
+    return not issubclass(kind, ComputingArray) and any(
+        getattr(kind, name, None) not in (None, getattr(np.ndarray, name))
+        for name in ("__array_ufunc__", "__array_function__")
+    )
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from spmd_grid.errors import AxisError, DTypeError, GridError, OutputError, ShapeError, SpmdError
 from spmd_grid.grid.groups import in_group_index
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.plain_arrays import check_plain, is_plain
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import GridAxes
@@ -134,6 +135,7 @@ def check_movable(op: str, dtype: np.dtype) -> None:
 def as_scalar(op: str, what: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """Convert ``value`` to a 0-d array of ``dtype``, which must be able to hold it."""
     value = value.item() if isinstance(value, np.generic) else value
+    check_plain(op, what, value)
     try:
         if isinstance(value, complex) and dtype.kind != "c":
             raise TypeError("it is complex")
@@ -150,27 +152,26 @@ def root_index(op: str, grid: ProcessGrid, axes: tuple[int, ...], device: Any, w
     return in_group_index(grid.grid, axes, device, f"{op}: {what}")
 
 
-def as_array(op: str, x: Any) -> np.ndarray:
+def as_array(op: str, x: Any, what: str = "x") -> np.ndarray:
     """Convert ``x`` to an array that can be sent as bytes.  Local; the caller shares the error with the group."""
     if type(x) is not np.ndarray:
-        if isinstance(x, np.ma.MaskedArray):
-            raise DTypeError(f"{op}: x is a masked array, whose mask would be lost; pass x.data and x.mask")
+        check_plain(op, what, x)
         if x is None:
-            raise DTypeError(f"{op}: x is None; this process must pass an array")
+            raise DTypeError(f"{op}: {what} is None; this process must pass an array")
         try:
             x = np.asarray(x)
         except SpmdError:
             raise
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            raise DTypeError(f"{op}: x is a {type(x).__name__} that cannot become an array: {why}") from None
+            raise DTypeError(f"{op}: {what} is a {type(x).__name__} that cannot become an array: {why}") from None
     check_movable(op, x.dtype)
     return x
 
 
 def check_output(op: str, out: object, x: np.ndarray | None) -> None:
     """Refuse ``out`` unless it is a writeable array apart from ``x``.  Local; the caller shares the error."""
-    if not isinstance(out, np.ndarray) or isinstance(out, (np.ma.MaskedArray, np.matrix)):
+    if not is_plain(out):
         raise OutputError(f"{op}: out is {type(out).__name__}; it must be a numpy array")
     if not out.flags.writeable:
         raise OutputError(f"{op}: out is read-only; it must be writeable")
