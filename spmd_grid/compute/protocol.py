@@ -48,6 +48,7 @@ from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 from spmd_grid.functions.ufuncs import METHODS, REDUCTIONS, entry_of_ufunc
+from spmd_grid.ops.calls.arguments import as_dtype
 
 __all__ = ["ComputingArray"]
 
@@ -171,7 +172,7 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
 
     def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
         """The array with another element type; itself where it has that already and ``copy`` is False.  Collective."""
-        dtype = np.dtype(dtype)
+        dtype = np.dtype(as_dtype("astype", dtype))
         if not np.can_cast(self.dtype, dtype, casting):
             raise DTypeError(f"astype: dtype {self.dtype} cannot be cast to {dtype} by the rule {casting!r}")
         if dtype == self.dtype and not copy:

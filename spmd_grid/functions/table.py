@@ -72,7 +72,7 @@ class Entry(NamedTuple):
                 " array (collective)"
             ) from None
         for parameter, value in bound.arguments.items():
-            check_plain(name, parameter, value)
+            check_plain(name, parameter, value, computes=True)
         return bound
 
 

@@ -32,7 +32,6 @@ from spmd_grid.ops.calls.arguments import check_grid, check_movable, gate_of, ha
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import same_dtype
-from spmd_grid.plain_arrays import is_plain
 from spmd_grid.typing import SplitAxes
 from spmd_grid.watch.recorder import Recorder
 
@@ -283,7 +282,7 @@ class _PreparedUpdate:
 
 def _check_local(x: object, sharding: Sharding, global_shape: tuple[int, ...] | None, ndim: int | None) -> None:
     """Refuses a local array that cannot be updated in place.  Local; the caller agrees on the error."""
-    if not is_plain(x):
+    if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
         raise OutputError(f"update_halo: x is {type(x).__name__}; it is updated in place and must be a numpy array")
     if not x.flags.writeable:
         raise OutputError("update_halo: x is read-only; it is updated in place and must be writeable")

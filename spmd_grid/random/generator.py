@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.array import ShardedArray, empty
 from spmd_grid.errors import ArgumentError, DTypeError, ShapeError, ShardingError
-from spmd_grid.grid.box import Box
+from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -49,12 +49,12 @@ class Generator:
     """
 
     def __init__(self, seed: int | Sequence[int] | np.random.SeedSequence = 0):
-        try:
-            self._seeds = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(
-                f"Generator: seed is {seed!r}; it must be a whole number from 0, or a list: {error}"
-            ) from None
+        if not isinstance(seed, np.random.SeedSequence):
+            numbers = as_ints([seed]) or as_ints(seed)
+            if numbers is None or min(numbers, default=0) < 0:
+                raise ArgumentError(f"Generator: seed is {seed!r}; it must be a whole number from 0, or a list of them")
+            seed = np.random.SeedSequence(numbers if isinstance(seed, Iterable) else numbers[0])
+        self._seeds = seed
         self._key = self._seeds.generate_state(2, np.uint64)
         self._draws = 0
 

@@ -10,7 +10,6 @@ import numpy as np
 from spmd_grid.errors import DTypeError, OutputError, ShapeError, ShardingError, SpmdError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.plain_arrays import is_plain
 from spmd_grid.typing import Shape
 
 __all__ = ["Field", "FieldChecks", "LaidOut"]
@@ -59,7 +58,7 @@ class FieldChecks:
             if layout != self._layout:
                 raise ShapeError(f"{name} has layout {layout}; the plan is for {self._layout}")
             field = field.local  # type: ignore[union-attr]  # what has a layout is LaidOut
-        if not is_plain(field):
+        if not isinstance(field, np.ndarray) or isinstance(field, np.ma.MaskedArray):
             raise OutputError(f"{name} is {type(field).__name__}; it must be a ShardedArray or a local numpy array")
         if field.dtype != self._dtypes[f]:
             raise DTypeError(f"{name} has dtype {field.dtype}; the plan is for {self._dtypes[f]}")

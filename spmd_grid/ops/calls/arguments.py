@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spmd_grid.errors import AxisError, DTypeError, GridError, OutputError, ShapeError, SpmdError
+from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.groups import in_group_index
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.plain_arrays import check_plain, is_plain
+from spmd_grid.plain_arrays import check_plain
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import GridAxes
@@ -43,9 +44,18 @@ _NUMPY_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeE
 
 
 def hashable(value: Any) -> Any:
-    """Convert lists to tuples, so that the arguments of a call can be looked up."""
+    """Convert lists to tuples, so that the arguments of a call can be looked up; a list that holds itself stays one."""
+    if type(value) is list and list in map(type, value):
+        try:
+            return tuple(map(_hashable, value))
+        except RecursionError:
+            return value
+    return _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
     if type(value) is list:
-        return tuple(value) if list not in map(type, value) else tuple(map(hashable, value))
+        return tuple(value) if list not in map(type, value) else tuple(map(_hashable, value))
     return tuple(value.tolist()) if type(value) is np.ndarray and value.ndim == 1 else value
 
 
@@ -97,11 +107,8 @@ def as_extents(op: str, extents: Any, size: int) -> tuple[int, ...] | None:
     """Convert extents in group order, one per member, to ints."""
     if extents is None:
         return None
-    try:
-        numbers = tuple(index(extent) for extent in extents)
-    except TypeError:
-        numbers = (-1,)
-    if len(numbers) != size or min(numbers) < 0:
+    numbers = as_ints(extents)
+    if numbers is None or len(numbers) != size or min(numbers) < 0:
         raise ShapeError(
             f"{op}: extents={extents!r}; it must list the extent of each of the {size} members, in group order"
         )
@@ -171,7 +178,7 @@ def as_array(op: str, x: Any, what: str = "x") -> np.ndarray:
 
 def check_output(op: str, out: object, x: np.ndarray | None) -> None:
     """Refuse ``out`` unless it is a writeable array apart from ``x``.  Local; the caller shares the error."""
-    if not is_plain(out):
+    if not isinstance(out, np.ndarray) or isinstance(out, (np.ma.MaskedArray, np.matrix)):
         raise OutputError(f"{op}: out is {type(out).__name__}; it must be a numpy array")
     if not out.flags.writeable:
         raise OutputError(f"{op}: out is read-only; it must be writeable")
