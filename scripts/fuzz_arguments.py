@@ -3,11 +3,11 @@
     PYTHONPATH=tests python scripts/fuzz_arguments.py --cases 2000 --seed 0
     PYTHONPATH=tests mpiexec -n 2 python scripts/fuzz_arguments.py --cases 300
 
-All ranks pass the same arguments, and every call must end alike on all of them: all return, or all raise the same error,
-which is one of this package, a TypeError, a ValueError or their like.  A call that is refused changes no array and no
-file, and a collective of the same grid works afterwards.  On simulated ranks one case in ten differs in an argument of
-one rank; then no call may hang or raise an error of a defect.  Prints how many calls ended in which way.  The first case
-that breaks the rule is printed with its arguments, and ends the run with exit code 1.
+All ranks pass the same arguments, and every call must end alike on all of them: all return, or all raise the same
+error, which is one of this package, a TypeError, a ValueError or their like.  A call that is refused changes no array
+and no file, and a collective of the same grid works afterwards.  On simulated ranks the last tenth of the cases differ
+in an argument of one rank; then no call may hang or raise an error of a defect.  Prints how many calls ended in which
+way.  The first case that breaks the rule is printed with its arguments, and ends the run with exit code 1.
 """
 
 import argparse

@@ -77,7 +77,7 @@ def call_rule(
     try:
         application = entry.call(*bound.args, **bound.kwargs)
     except _OF_RULES as error:
-        _raise_ours(name, error, args, options)
+        _raise_ours(name, error, (*args, *options.values()))
     out = _out_of(bound)
     if not isinstance(application, Application):  # the result, by other functions
         return application if out is None else _written(name, application, out[0])
@@ -112,20 +112,19 @@ def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict
     try:
         result = entry.call(*args, **options)
     except _OF_RULES as error:
-        _raise_ours(name, error, args, options)
+        _raise_ours(name, error, (*args, *options.values()))
     return result if out is None else _written(name, result, out)
 
 
-def _raise_ours(name: str, error: Exception, args: tuple[Any, ...], options: dict[str, Any]) -> NoReturn:
-    """Raises the error that users see where a rule, or numpy in it, has raised ``error``."""
+def _raise_ours(name: str, error: Exception, given: tuple[Any, ...] = ()) -> NoReturn:
+    """Raises the error that users see where a rule, or numpy in it, has raised ``error``; ``given``: the arguments."""
     if isinstance(error, SpmdError):
         raise error
     if isinstance(error, NotImplementedError):
         raise no_rule(str(error)) from None
     if isinstance(error, AttributeError):
-        given = [*args, *options.values()]
-        given += [each for x in given if isinstance(x, list | tuple) for each in x]
-        if is_sharded(error.obj) or not any(error.obj is x for x in given):
+        entries = [each for x in given if isinstance(x, list | tuple) for each in x]
+        if is_sharded(error.obj) or not any(error.obj is x for x in (*given, *entries)):
             raise error
         raise DTypeError(f"{name}: an argument is {error.obj!r}; it must be an array") from error
     kinds: list[tuple[type[Exception], type[SpmdError]]] = [  # the first that fits

@@ -57,7 +57,7 @@ Bind = Callable[[Random, World], Any]
 
 
 class Entry(NamedTuple):
-    """A function: its name, how it is found in a world, and the parameters it takes; None for one that draws its own."""
+    """A function: its name, how it is found in a world, and its parameters; None for one that draws its own."""
 
     name: str
     find: Bind

@@ -115,14 +115,14 @@ SHAPE = either(one_of((7, 5), (5,), [3, 2], (0, 3)), ints(0, 6, 0, 3))
 DTYPE = one_of("f8", "int16", np.dtype("c8"), None, bool, "M8[s]", "i4,f4", ["f8", "i4"], "U3")
 
 RIGHT: dict[str, Draw] = {
-    **dict.fromkeys(
-        ["a", "b", "x", "y", "x1", "x2", "arr", "array", "arrays_", "ar1", "ar2", "u", "v", "m", "ary", "condition"], array
-    ),
+    **dict.fromkeys(["a", "b", "x", "y", "x1", "x2", "arr", "array", "ar1", "ar2", "u", "v", "m", "ary"], array),
+    **dict.fromkeys(["condition"], array),
     **dict.fromkeys(["element", "test_elements", "elements", "values", "weights", "p", "xp", "fp", "z", "q"], array),
     **dict.fromkeys(["choices", "operands", "arrays", "tup", "seq", "xi", "condlist", "choicelist"],
                     lambda r, w: [array(r, w) for _ in range(r.randint(1, 3))]),
     **dict.fromkeys(["axis", "axes", "axis1", "axis2", "source", "destination", "axisa"], AXIS),
-    **dict.fromkeys(["keepdims", "reproducible", "only_dirty", "corners", "halos", "wait", "fill_missing", "copy"], BOOL),
+    **dict.fromkeys(["keepdims", "reproducible", "only_dirty", "corners", "halos", "wait", "copy"], BOOL),
+    **dict.fromkeys(["fill_missing", "returned", "density", "stable"], BOOL),
     **dict.fromkeys(["global_shape", "shape", "newshape", "size", "reps", "sizes"], SHAPE),
     **dict.fromkeys(["dtype", "dtypes"], DTYPE),
     **dict.fromkeys(["sharding", "target", "source_sharding", "out_sharding"], sharding),
