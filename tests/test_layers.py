@@ -15,7 +15,7 @@ ROOT = Path(spmd_grid.__file__).parent
 # one another.  The longest matching prefix counts.
 LAYERS = [
     ["errors", "formatting", "launched", "numerals", "parts", "python_text", "typing", "version"],
-    ["own_files", "reduction_kind", "watch"],
+    ["own_files", "plain_arrays", "reduction_kind", "watch"],
     ["kernels", "transport", "grid"],
     ["functions"],
     ["links"],

@@ -19,6 +19,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo import kept_updates
+from spmd_grid.halo.geometry.boundary import as_periodic
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.all_reduce import all_reduce
@@ -252,6 +253,8 @@ class ShardedArray(ComputingArray):
             cuts = sharding.split_axes, sharding.halo_sizes
             blocks = sharding.blocks, sharding.sharded_dims_offsets
             update_halo.refresh(self.stored_to_write(), self._grid, *cuts, periodic, self.shape, *blocks)
+        else:
+            as_periodic(periodic, self.ndim)
         return self.with_fresh_halos()
 
     def reshard(

@@ -16,6 +16,7 @@ from spmd_grid.array_api.defaults import ShardingRule, sharding_and_grid
 from spmd_grid.compute.indexing.selection import number_of
 from spmd_grid.errors import AxisError, ShapeError
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.plain_arrays import check_plain
 from spmd_grid.typing import Shape
 
 __all__ = [
@@ -72,6 +73,7 @@ def asarray(
         return _again(obj, dtype, copy, sharding, grid)
     if copy is False:
         raise ValueError("asarray: copy is False; a sharded array of plain numbers needs memory of its own")
+    check_plain("asarray", "obj", obj)
     values = np.asarray(obj) if dtype is None else np.asarray(obj, np.dtype(dtype))
     return ShardedArray.from_global(values, *sharding_and_grid("asarray", values.shape, sharding, grid))
 

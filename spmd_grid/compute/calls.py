@@ -22,9 +22,10 @@ from spmd_grid.grid.sharding import Sharding
 __all__ = ["call_alone", "call_composite", "call_rule", "key_of"]
 
 _MOST_KEPT = 1024
-# What rules raise: that there is no rule for a call, and what numpy would raise for an argument or an index.
-_OF_RULES = NotImplementedError, ValueError, IndexError
-# The numbers of arguments, and the names of others, with which composites were called without ``out``.
+# What rules raise: that there is no rule for a call, what numpy would raise for an argument or an index, and that an
+# argument has no shape or dtype.
+_OF_RULES = NotImplementedError, ValueError, IndexError, AttributeError
+# The classes of arguments, and the names of others, with which composites were called without ``out``.
 _PLAIN_FORMS: set[tuple[Any, ...]] = set()
 _Position = tuple[Any, Any]  # the number or name of an argument and None, or None and the operand itself
 
@@ -76,7 +77,7 @@ def call_rule(
     try:
         application = entry.call(*bound.args, **bound.kwargs)
     except _OF_RULES as error:
-        _raise_ours(name, error)
+        _raise_ours(name, error, (*args, *options.values()))
     out = _out_of(bound)
     if not isinstance(application, Application):  # the result, by other functions
         return application if out is None else _written(name, application, out[0])
@@ -100,27 +101,32 @@ def call_rule(
 def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A function made of others.  Collective over the grid of its arrays."""
     out = None
-    form = entry.call, len(args), *options
+    form = entry.call, *map(type, args), *options, *map(type, options.values())
     if form not in _PLAIN_FORMS:
         bound = entry.bind(name, args, options)
         if "out" in bound.arguments:
             out = bound.arguments.pop("out")
             args, options = bound.args, bound.kwargs
-        else:
+        elif list not in form and tuple not in form:  # which may contain anything
             _PLAIN_FORMS.add(form)
     try:
         result = entry.call(*args, **options)
     except _OF_RULES as error:
-        _raise_ours(name, error)
+        _raise_ours(name, error, (*args, *options.values()))
     return result if out is None else _written(name, result, out)
 
 
-def _raise_ours(name: str, error: Exception) -> NoReturn:
-    """Raises the error that users see where a rule, or numpy in it, has raised ``error``."""
+def _raise_ours(name: str, error: Exception, given: tuple[Any, ...] = ()) -> NoReturn:
+    """Raises the error that users see where a rule, or numpy in it, has raised ``error``; ``given``: the arguments."""
     if isinstance(error, SpmdError):
         raise error
     if isinstance(error, NotImplementedError):
         raise no_rule(str(error)) from None
+    if isinstance(error, AttributeError):
+        entries = [each for x in given if isinstance(x, list | tuple) for each in x]
+        if is_sharded(error.obj) or not any(error.obj is x for x in (*given, *entries)):
+            raise error
+        raise DTypeError(f"{name}: an argument is {error.obj!r}; it must be an array") from error
     kinds: list[tuple[type[Exception], type[SpmdError]]] = [  # the first that fits
         (np.exceptions.AxisError, AxisError),
         (ValueError, ArgumentError),
@@ -208,7 +214,10 @@ def _part_of(x: Any, kind: type, grid: ProcessGrid) -> Any:
     if found is int or found is bool or found is str or x is None:
         return found, x
     if found is tuple or found is list:
-        return _numbers_of(x)
+        try:
+            return _numbers_of(x)
+        except RecursionError:  # a list that holds itself
+            return None
     if found is float or found is complex or isinstance(x, np.generic):
         return found, repr(x)  # 0.0 and -0.0 are equal, and differ
     if found is np.ndarray:

@@ -66,7 +66,10 @@ def _shown(operand: Any) -> str:
         digest = blake2b(np.ascontiguousarray(operand).tobytes(), digest_size=6).hexdigest()
         return f"{operand.dtype} {operand.shape} #{digest}"
     if isinstance(operand, tuple | list):
-        return _cut(f"{type(operand).__name__}({', '.join(map(_shown, operand))})")
+        try:
+            return _cut(f"{type(operand).__name__}({', '.join(map(_shown, operand))})")
+        except RecursionError:
+            return f"a {type(operand).__name__} that holds itself"
     if operand is None or isinstance(operand, int | float | complex | str | slice | type(...) | np.generic | np.dtype):
         return _cut(repr(operand))
     return type(operand).__name__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from inspect import signature
 from sys import _getframe, getrefcount
 from typing import Any, NoReturn
@@ -48,6 +48,7 @@ from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 from spmd_grid.functions.ufuncs import METHODS, REDUCTIONS, entry_of_ufunc
+from spmd_grid.ops.calls.arguments import as_dtype
 
 __all__ = ["ComputingArray"]
 
@@ -75,6 +76,8 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
                 result = on_equal_layouts(ufunc, self, inputs, options["out"][0])
             else:
                 result = None
+            if result is None and any(_decides_itself(type(x)) for x in inputs):
+                return NotImplemented
             return call_rule(self, ufunc, entry_of_ufunc(ufunc), inputs, options) if result is None else result
         if method == "reduce" and ufunc in REDUCTIONS:
             options.setdefault("axis", 0)
@@ -99,6 +102,8 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
         if self._grid.process.recorder is not None and is_checking(self._grid):
             call = partial(self.__array_function__, function, types, args, options)
             return compared(self, getattr(function, "__name__", str(function)), args, options, call)
+        if len(types) > 1 and any(map(_decides_itself, types)):
+            return NotImplemented
         entry = entry_of(function)
         if entry is None:
             raise no_rule(getattr(function, "__name__", str(function)))
@@ -167,12 +172,21 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
 
     def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
         """The array with another element type; itself where it has that already and ``copy`` is False.  Collective."""
-        dtype = np.dtype(dtype)
+        dtype = np.dtype(as_dtype("astype", dtype))
         if not np.can_cast(self.dtype, dtype, casting):
             raise DTypeError(f"astype: dtype {self.dtype} cannot be cast to {dtype} by the rule {casting!r}")
         if dtype == self.dtype and not copy:
             return self
         return apply(elementwise("astype", lambda block: block.astype(dtype), self))
+
+
+@lru_cache(256)
+def _decides_itself(kind: type) -> bool:
+    """Whether objects of a class answer numpy's protocols in a way of their own, as quantities with units do."""
+    return not issubclass(kind, ComputingArray) and any(
+        getattr(kind, name, None) not in (None, getattr(np.ndarray, name))
+        for name in ("__array_ufunc__", "__array_function__")
+    )
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,6 +28,7 @@ from inspect import BoundArguments, Signature, signature
 from typing import Any, NamedTuple, TypeVar
 
 from spmd_grid.errors import ImplicitGatherError
+from spmd_grid.plain_arrays import check_plain
 
 __all__ = [
     "Entry",
@@ -59,15 +60,21 @@ class Entry(NamedTuple):
     signature: Signature
 
     def bind(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> BoundArguments:
-        """The arguments of a call by name.  Raises ImplicitGatherError for those that the rule does not know."""
+        """The arguments of a call by name.
+
+        Raises ImplicitGatherError for those that the rule does not know, DTypeError for masked arrays and their like.
+        """
         try:
-            return self.signature.bind(*args, **options)
+            bound = self.signature.bind(*args, **options)
         except TypeError as error:
             known = ", ".join(self.signature.parameters)
             raise ImplicitGatherError(
                 f"{name} of ShardedArrays: {error}; the arguments that it takes are {known}: to_global() gathers the"
                 " array (collective)"
             ) from None
+        for parameter, value in bound.arguments.items():
+            check_plain(name, parameter, value, computes=True)
+        return bound
 
 
 _TABLE: dict[Function, Entry] = {}

@@ -14,6 +14,7 @@ import numpy as np
 from spmd_grid.errors import ShapeError
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.layout import Layout
+from spmd_grid.plain_arrays import check_plain
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["coordinates", "held_box", "index_arrays", "local_index", "owner_of"]
@@ -95,6 +96,7 @@ def _check_index(op: str, layout: Layout, index: object) -> MultiIndex:
 
 
 def _per_dimension(what: str, value: float | Sequence[float], ndim: int) -> list[float]:
+    check_plain("coordinates", what, value)
     numbers: np.ndarray | None = None
     with suppress(ValueError):  # rows of different lengths
         numbers = np.asarray(value)

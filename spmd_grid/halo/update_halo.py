@@ -209,24 +209,36 @@ class UpdateHalo(CollectiveOperation):
                 sharded_dims_offsets=sharded_dims_offsets,
             )
             shape = None if global_shape is None else sharding.check_global_shape(global_shape)
-            wraps = as_periodic(periodic, len(sharding.split_axes), at_least=True)
+            n_dims = len(sharding.split_axes) if shape is None else len(shape)
+            wraps = as_periodic(periodic, n_dims, at_least=shape is None)
         except SpmdError as error:
             raise type(error)(f"{self.name}: {error}") from None
         calls = []
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps[dim], _known_starts(sharding, dim, shape))
             calls.append(self.find_call(grid, sharding.axes_of(dim), args, kind, thread_name=thread_name))
-        update = _PreparedUpdate(sharding, shape, calls)
+        update = _PreparedUpdate(sharding, shape, None if np.ndim(periodic) == 0 else len(wraps), calls)
         keep_call(grid, key, update)
         return update
 
 
 class _PreparedUpdate:
-    """An update with checked arguments; ``calls`` are those of the lines, last dimension first."""
+    """An update with checked arguments.
 
-    def __init__(self, sharding: Sharding, global_shape: tuple[int, ...] | None, calls: list[CollectiveCall]):
+    ``ndim``: how many dimensions ``periodic`` lists, None for a bool.  ``calls`` are those of the lines, last dimension
+    first.
+    """
+
+    def __init__(
+        self,
+        sharding: Sharding,
+        global_shape: tuple[int, ...] | None,
+        ndim: int | None,
+        calls: list[CollectiveCall],
+    ):
         self._sharding = sharding
         self._global_shape = global_shape
+        self._ndim = ndim
         self._calls = calls
         self._movements: dict[tuple, list[tuple[LineExchange, Transfer]]] = {}
 
@@ -243,7 +255,7 @@ class _PreparedUpdate:
         problem: SpmdError | None = None
         facts = _NOTHING
         try:
-            _check_local(x, self._sharding, self._global_shape)
+            _check_local(x, self._sharding, self._global_shape, self._ndim)
             facts = Facts(x.shape, x.dtype)
         except SpmdError as error:
             if not self._calls:
@@ -268,7 +280,7 @@ class _PreparedUpdate:
         return movements
 
 
-def _check_local(x: object, sharding: Sharding, global_shape: tuple[int, ...] | None) -> None:
+def _check_local(x: object, sharding: Sharding, global_shape: tuple[int, ...] | None, ndim: int | None) -> None:
     """Refuses a local array that cannot be updated in place.  Local; the caller agrees on the error."""
     if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
         raise OutputError(f"update_halo: x is {type(x).__name__}; it is updated in place and must be a numpy array")
@@ -277,6 +289,8 @@ def _check_local(x: object, sharding: Sharding, global_shape: tuple[int, ...] | 
     check_movable("update_halo", x.dtype)
     if x.ndim < len(sharding.split_axes):
         raise ShapeError(f"update_halo: split_axes speaks of {len(sharding.split_axes)} dimensions, but x has {x.ndim}")
+    if ndim is not None and x.ndim != ndim:
+        raise ShapeError(f"update_halo: periodic has {ndim} entries, but x has {x.ndim} dimensions")
     if global_shape is not None and (
         x.ndim != len(global_shape)
         or any(n != x.shape[dim] for dim, n in enumerate(global_shape) if not sharding.axes_of(dim))

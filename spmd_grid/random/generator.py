@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.array import ShardedArray, empty
 from spmd_grid.errors import ArgumentError, DTypeError, ShapeError, ShardingError
-from spmd_grid.grid.box import Box
+from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.ops.calls.arguments import as_dtype
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["Generator"]
@@ -49,12 +51,12 @@ class Generator:
     """
 
     def __init__(self, seed: int | Sequence[int] | np.random.SeedSequence = 0):
-        try:
-            self._seeds = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(
-                f"Generator: seed is {seed!r}; it must be a whole number from 0, or a list: {error}"
-            ) from None
+        if not isinstance(seed, np.random.SeedSequence):
+            numbers = as_ints([seed]) or as_ints(seed)
+            if numbers is None or min(numbers, default=0) < 0:
+                raise ArgumentError(f"Generator: seed is {seed!r}; it must be a whole number from 0, or a list of them")
+            seed = np.random.SeedSequence(numbers if isinstance(seed, Iterable) else numbers[0])
+        self._seeds = seed
         self._key = self._seeds.generate_state(2, np.uint64)
         self._draws = 0
 
@@ -101,7 +103,8 @@ class Generator:
         dtype: DTypeLike = "float64",
     ) -> ShardedArray:
         """Numbers in [low, high), all equally likely."""
-        return self._floats("UNIFORM", shape, sharding, grid, dtype, low, high - low)
+        low = _as_real("uniform", "low", low)
+        return self._floats("UNIFORM", shape, sharding, grid, dtype, low, _as_real("uniform", "high", high) - low)
 
     def standard_normal(
         self, shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype: DTypeLike = "float64"
@@ -119,6 +122,7 @@ class Generator:
         dtype: DTypeLike = "float64",
     ) -> ShardedArray:
         """Normal numbers of mean ``loc`` and standard deviation ``scale``."""
+        loc, scale = _as_real("normal", "loc", loc), _as_real("normal", "scale", scale)
         return self._floats("NORMAL", shape, sharding, grid, dtype, loc, scale)
 
     def exponential(
@@ -130,7 +134,7 @@ class Generator:
         dtype: DTypeLike = "float64",
     ) -> ShardedArray:
         """Exponential numbers of mean ``scale``, by the ziggurat method."""
-        return self._floats("EXPONENTIAL", shape, sharding, grid, dtype, 0.0, scale)
+        return self._floats("EXPONENTIAL", shape, sharding, grid, dtype, 0.0, _as_real("exponential", "scale", scale))
 
     def _floats(
         self,
@@ -143,13 +147,13 @@ class Generator:
         scale: float = 1.0,
     ) -> ShardedArray:
         """``offset + scale * x``, computed in doubles, of numbers x of a standard distribution."""
-        result = np.dtype(dtype)
+        result = np.dtype(as_dtype("random", dtype))
         if result.kind != "f":
             raise DTypeError(f"{kind.lower()} numbers: dtype is {result}; it must be of floating-point numbers")
         kernel, number, bits, name = _float_kernel(kind, result)
 
         def fill(cells: np.ndarray, *where: Any) -> None:
-            kernel(cells, *where, number, bits, float(offset), float(scale))
+            kernel(cells, *where, number, bits, offset, scale)
 
         return self._filled(shape, sharding, grid, result, name, fill)
 
@@ -168,7 +172,7 @@ class Generator:
 
         Up to 2**32 different ones take 32 bits of the stream each, more of them 64.
         """
-        result = np.dtype(dtype)
+        result = np.dtype(as_dtype("integers", dtype))
         if result.kind not in "iu":
             raise DTypeError(f"integers: dtype is {result}; it must be of integers")
         if not all(isinstance(bound, int | np.integer) for bound in (low, high)):
@@ -284,6 +288,13 @@ def _new_array(
             grid.functions.clear()
         grid.functions[key] = own
     return result, own
+
+
+def _as_real(op: str, what: str, value: object) -> float:
+    """A real number as a float.  Local, before anything that depends on this process's cells."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise DTypeError(f"{op}: {what} is {value!r}; it must be a real number")
+    return float(value)
 
 
 @lru_cache(64)

@@ -17,7 +17,7 @@ from spmd_grid.functions.reductions.totals import runs
 from spmd_grid.functions.table import composite, entry_of
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reductions.cells import counted
-from spmd_grid.reductions.checks import check_array, combined, reduction
+from spmd_grid.reductions.checks import check_array, check_flag, combined, reduction
 from spmd_grid.reductions.exact import check_exact, exact_products, exact_squares, exact_sum, root_of, value_of
 
 __all__ = ["dot", "norm", "sum"]
@@ -59,6 +59,7 @@ def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     (np.float64(0.0), np.float64(2.0))
     """
     check_array("sum", a, takes_partial="sum")
+    check_flag("sum", "reproducible", reproducible)
     if not reproducible or a.dtype.kind in "bium":
         return cast(np.number, call_alone(np.sum, a))
     check_exact("sum", a.dtype)
@@ -94,6 +95,7 @@ def dot(a: ShardedArray, b: ShardedArray, *, reproducible: bool = False) -> np.n
     """
     check_array("dot", a)
     check_array("dot", b, "b")
+    check_flag("dot", "reproducible", reproducible)
     a.grid.check_same_program(b.grid, "dot")
     _check_alike(a, b)
     dtype = sum_dtype(np.result_type(a.dtype, b.dtype))
@@ -125,6 +127,7 @@ def norm(a: ShardedArray, *, reproducible: bool = False) -> np.floating:
     [np.float64(3e+200), np.float64(3e+200)]
     """
     check_array("norm", a)
+    check_flag("norm", "reproducible", reproducible)
     dtype = norm_dtype(a.dtype)
     cells, working = counted(a), working_dtype(dtype)
     if reproducible:

@@ -124,7 +124,7 @@ def test_arrays_of_others(spmd):
         captured = sg.zeros((7, 5), sg.Sharding(grid, [[0]]), grid)
         with pytest.raises(sg.DTypeError, match=r"an operand is a ShardedArray.*of %a: .*tracing.py:\d+"):
             sg.trace(lambda a: a + captured, sg.ArraySpec((7, 5)))
-        with pytest.raises(sg.DTypeError, match=r"a ShardedArray, and another .*%a: .*\(at .*tracing.py:\d+\)"):
+        with pytest.raises(sg.DTypeError, match=r"an operand is a ShardedArray.*of %a: .*tracing.py:\d+"):
             sg.trace(lambda a: captured * a, sg.ArraySpec((7, 5)))
 
     spmd(2, body)

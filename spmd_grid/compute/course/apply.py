@@ -263,6 +263,8 @@ def check_operands(name: str, operands: Sequence[Any]) -> None:
                 f"{name}: an operand is a ShardedArray, and another {each!r}, of a function that is being traced; such"
                 " a function must take all sharded arrays as arguments"
             )
+        if isinstance(each, np.ndarray) and each.dtype.hasobject:
+            raise DTypeError(f"{name}: an operand has dtype {each.dtype}; it must be one of fixed size")
         if not is_array(each) and not isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
             raise DTypeError(
                 f"{name}: an operand is {type(each).__name__}; it must be a ShardedArray, or a number or numpy array"

@@ -38,6 +38,8 @@ from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, one_
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.ops.calls.arguments import as_array
+from spmd_grid.plain_arrays import check_plain
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
@@ -107,6 +109,7 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
     kept = a.grid.functions
     course = None if known is None else kept.get(known)
     if course is None:
+        check_plain("getitem", "the index", key)
         cells = cells_named("getitem", key, a.shape) if known is None else None
         if cells is not None:
             return look_up(a, cells)
@@ -184,6 +187,7 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         )
     if not a.stored.flags.writeable:
         raise OutputError("setitem: the array is read-only; it must be writeable")
+    check_plain("setitem", "the index", key)
     known = None
     if type(value) is type(a) and value.grid is a.grid:
         known = _key_of("setitem", key, a.layout)
@@ -195,6 +199,8 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
             return
     if is_sharded(value):
         a.grid.check_same_program(value.grid, "setitem")
+    else:
+        value = _plain_value(value)
     mask = _mask_in("setitem", key, a)
     if mask is not None:
         _check_dtype(a, value)
@@ -202,10 +208,7 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         return
     cells = cells_to_put(key, a)
     if cells is not None:
-        extra = _check_value(a, value, cells.shape)
-        if extra > 0:
-            value = get(value, (0,) * extra) if is_sharded(value) else np.reshape(value, np.shape(value)[extra:])
-        put_cells(a, cells, value)
+        put_cells(a, cells, _fitting(a, value, cells.shape))
         return
     listed = list_in(key, a.shape)
     if listed is not None:
@@ -213,9 +216,7 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         return
     selection = as_selection(key, a.shape)
     shape = selection.result_shape()
-    extra = _check_value(a, value, shape)
-    if is_sharded(value) and extra > 0:
-        value = get(value, (0,) * extra)
+    value = _fitting(a, value, shape)
     if known is not None and selection.view_key() is None and value.shape == selection.counts:
         course = PutCourse(a.layout, selection, value.layout, a.grid.own_coords)
         _keep(a.grid.functions, known, course)
@@ -224,18 +225,31 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         a.grid.process.gate.run("setitem", _put, a, selection, value)
 
 
-def _check_value(a: ArrayOnGrid, value: Any, shape: Shape) -> int:
-    """The number of dimensions that ``value`` has beyond those of ``shape``, to which it broadcasts.  Local."""
+def _plain_value(value: Any) -> Any:
+    """``value`` as an array, or a number as it is.  Local.  Raises DTypeError."""
+    if isinstance(value, np.ndarray | np.generic | int | float | complex):
+        check_plain("setitem", "value", value)
+        return value
+    return as_array("setitem", value, "value")
+
+
+def _fitting(a: ArrayOnGrid, value: Any, shape: Shape) -> Any:
+    """``value``, which must broadcast to ``shape``, without the dimensions that it has beyond that.
+
+    Collective over the grid of a sharded value with such dimensions.
+    """
     found = value.shape if is_sharded(value) else np.shape(value)
     extra = max(len(found) - len(shape), 0)
     if found[:extra] != (1,) * extra or not _broadcasts(found[extra:], shape):
         raise ShapeError(f"setitem: value has shape {found}; it must broadcast to {shape}")
     _check_dtype(a, value)
-    return extra
+    if not extra:
+        return value
+    return get(value, (0,) * extra) if is_sharded(value) else np.reshape(value, found[extra:])
 
 
 def _check_dtype(a: ArrayOnGrid, value: Any) -> None:
-    dtype = value.dtype if is_sharded(value) else np.asarray(value).dtype
+    dtype = value.dtype if isinstance(value, np.ndarray) or is_sharded(value) else np.asarray(value).dtype
     if dtype.kind not in "biufc" and not np.can_cast(dtype, a.dtype, "same_kind"):
         raise DTypeError(f"setitem: value has dtype {dtype}; it cannot be cast to {a.dtype}")
     if not is_sharded(value) and not np.ndim(value):
@@ -251,7 +265,7 @@ def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
     del shape[listed.axis]
     numbers = listed.numbers
     shape.insert(0 if listed.leads else listed.axis, numbers.shape[0])
-    extra = _check_value(a, value, tuple(shape))
+    value = _fitting(a, value, tuple(shape))
     part: Any = a if listed.is_alone else get(a, listed.rest)
     is_spread = is_sharded(numbers)
     if is_spread:
@@ -265,8 +279,6 @@ def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
         spread: Any = type(a)(a.grid.allocate(layout.local_shape(a.grid.own_coords), a.dtype), layout, a.grid)
         spread[...] = value
         value = np.moveaxis(spread, 0, listed.axis) if listed.leads else spread
-    elif extra > 0:
-        value = np.reshape(value, np.shape(value)[extra:])
     (put_rows if is_spread else put_picks)(part, numbers, listed.axis, value)
     if part is not a:
         put(a, listed.rest, part)
@@ -295,9 +307,7 @@ def _put(a: ArrayOnGrid, selection: Selection, value: Any) -> None:
 
 def _piece_of_plain(a: ArrayOnGrid, selection: Selection, value: np.ndarray) -> np.ndarray:
     """This device's part of a plain array, which every process passes alike."""
-    whole = np.broadcast_to(value, selection.result_shape()) if value.ndim <= len(selection.result_shape()) else value
-    whole = whole.reshape(whole.shape[whole.ndim - len(selection.result_shape()) :])
-    whole = np.squeeze(whole, selection.new)
+    whole = np.squeeze(np.broadcast_to(value, selection.result_shape()), selection.new)
     whole = np.expand_dims(whole, selection.dropped)
     whole = whole[tuple([slice(None, None, -1) if d in selection.flipped else slice(None) for d in range(whole.ndim)])]
     box = Layout(held_sharding(plain_sharding(a.sharding), a.shape, selection), selection.counts).core_box(

@@ -112,7 +112,7 @@ def transforms_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | Non
     """
     ndim = len(shape)
     if axes is None:
-        axes = range(ndim) if s is None else range(ndim - len(s), ndim)
+        axes = range(ndim) if s is None else range(-len(s), 0)
     if np.ndim(axes) != 1:
         raise AxisError(f"{name}: axes is {axes!r}; it must list dimensions of an array with {ndim} of them")
     dims = [one_axis(name, axis, ndim) for axis in axes]

@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spmd_grid.errors import AxisError, DTypeError, GridError, OutputError, ShapeError, SpmdError
+from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.groups import in_group_index
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.plain_arrays import check_plain
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import GridAxes
@@ -42,9 +44,18 @@ _NUMPY_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeE
 
 
 def hashable(value: Any) -> Any:
-    """Convert lists to tuples, so that the arguments of a call can be looked up."""
+    """Convert lists to tuples, so that the arguments of a call can be looked up; a list that holds itself stays one."""
+    if type(value) is list and list in map(type, value):
+        try:
+            return tuple(map(_hashable, value))
+        except RecursionError:
+            return value
+    return _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
     if type(value) is list:
-        return tuple(value) if list not in map(type, value) else tuple(map(hashable, value))
+        return tuple(value) if list not in map(type, value) else tuple(map(_hashable, value))
     return tuple(value.tolist()) if type(value) is np.ndarray and value.ndim == 1 else value
 
 
@@ -96,11 +107,8 @@ def as_extents(op: str, extents: Any, size: int) -> tuple[int, ...] | None:
     """Convert extents in group order, one per member, to ints."""
     if extents is None:
         return None
-    try:
-        numbers = tuple(index(extent) for extent in extents)
-    except TypeError:
-        numbers = (-1,)
-    if len(numbers) != size or min(numbers) < 0:
+    numbers = as_ints(extents)
+    if numbers is None or len(numbers) != size or min(numbers) < 0:
         raise ShapeError(
             f"{op}: extents={extents!r}; it must list the extent of each of the {size} members, in group order"
         )
@@ -134,6 +142,7 @@ def check_movable(op: str, dtype: np.dtype) -> None:
 def as_scalar(op: str, what: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """Convert ``value`` to a 0-d array of ``dtype``, which must be able to hold it."""
     value = value.item() if isinstance(value, np.generic) else value
+    check_plain(op, what, value)
     try:
         if isinstance(value, complex) and dtype.kind != "c":
             raise TypeError("it is complex")
@@ -150,20 +159,19 @@ def root_index(op: str, grid: ProcessGrid, axes: tuple[int, ...], device: Any, w
     return in_group_index(grid.grid, axes, device, f"{op}: {what}")
 
 
-def as_array(op: str, x: Any) -> np.ndarray:
+def as_array(op: str, x: Any, what: str = "x") -> np.ndarray:
     """Convert ``x`` to an array that can be sent as bytes.  Local; the caller shares the error with the group."""
     if type(x) is not np.ndarray:
-        if isinstance(x, np.ma.MaskedArray):
-            raise DTypeError(f"{op}: x is a masked array, whose mask would be lost; pass x.data and x.mask")
+        check_plain(op, what, x)
         if x is None:
-            raise DTypeError(f"{op}: x is None; this process must pass an array")
+            raise DTypeError(f"{op}: {what} is None; this process must pass an array")
         try:
             x = np.asarray(x)
         except SpmdError:
             raise
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            raise DTypeError(f"{op}: x is a {type(x).__name__} that cannot become an array: {why}") from None
+            raise DTypeError(f"{op}: {what} is a {type(x).__name__} that cannot become an array: {why}") from None
     check_movable(op, x.dtype)
     return x
 

@@ -14,12 +14,12 @@ from numpy.typing import DTypeLike
 from spmd_grid.array import ShardedArray
 from spmd_grid.array.agreement import check_sharding
 from spmd_grid.errors import DamagedError, DTypeError, ShapeError, ShardingError, StorageError
-from spmd_grid.grid.box import Box, as_ints
+from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype, check_grid, gate_of
-from spmd_grid.storage.arguments import as_path
+from spmd_grid.storage.arguments import as_path, check_bytes
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
 from spmd_grid.storage.checkpoint.verify import checkpoint_at, open_array, read_block
@@ -76,8 +76,9 @@ def load(
     """
     check_grid("load", grid)
     check_library("load")
-    if (as_ints((stage_bytes,)) or (0,))[0] < 1:
-        raise StorageError(f"load: stage_bytes is {stage_bytes!r}; it must be a number of bytes, at least 1")
+    check_bytes("load", "stage_bytes", stage_bytes)
+    if isinstance(names, str):
+        raise StorageError(f"load: names is {names!r}; it must be a list of names")
     asked = _Asked(
         _by_name("shardings", shardings),
         None if names is None else [str(name) for name in names],

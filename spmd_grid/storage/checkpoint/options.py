@@ -8,6 +8,7 @@ from typing import Any
 
 from spmd_grid.errors import DTypeError, StorageError
 from spmd_grid.grid.box import as_ints
+from spmd_grid.storage.arguments import as_attributes, check_bytes
 
 __all__ = ["as_json", "check_options"]
 
@@ -16,9 +17,9 @@ _COMMITS = ("rename", "file")
 
 
 def as_json(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The attributes of a checkpoint, as JSON keeps them.  Local.  Raises DTypeError."""
+    """The attributes of a checkpoint, as JSON keeps them.  Local.  Raises DTypeError and StorageError."""
     try:
-        found: Any = json.loads(json.dumps(dict(attributes or {}), allow_nan=False))
+        found: Any = json.loads(json.dumps(as_attributes("save", attributes), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise DTypeError(f"save: attributes cannot be written as JSON: {error}") from None
     return dict(found)
@@ -29,8 +30,7 @@ def check_options(keep: int | None, stage_bytes: int, block_bytes: int, commit: 
     if keep is not None and (as_ints((keep,)) or (0,))[0] < 1:
         raise StorageError(f"save: keep is {keep!r}; it must be the number of checkpoints to keep, at least 1, or None")
     for name, value in (("stage_bytes", stage_bytes), ("block_bytes", block_bytes)):
-        if (as_ints((value,)) or (0,))[0] < 1:
-            raise StorageError(f"save: {name} is {value!r}; it must be a number of bytes, at least 1")
+        check_bytes("save", name, value)
     if block_bytes * _LEAST_BLOCKS > stage_bytes:
         raise StorageError(
             f"save: stage_bytes is {stage_bytes} and block_bytes {block_bytes}; staging must have space for"

@@ -17,7 +17,7 @@ from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.errors import DTypeError, ShapeError, StorageError
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import gate_of
-from spmd_grid.storage.arguments import as_path
+from spmd_grid.storage.arguments import as_attributes, as_path
 from spmd_grid.storage.files.hdf5_loading import h5py_for
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
 from spmd_grid.storage.files.publishing import published
@@ -57,7 +57,7 @@ def save_hdf5(
     `StorageError`, `ShapeError`, `DTypeError`, `GridError` and `MismatchError`, the same on every process.
     """
     grid = common_grid(_OP, arrays)
-    options = _Options(dimension_names, {} if attributes is None else attributes)
+    options = _Options(dimension_names, as_attributes(_OP, attributes))
     gate_of(_OP, grid).run(_OP, _save, path, arrays, grid, options)
 
 

@@ -15,7 +15,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype, gate_of
-from spmd_grid.storage.arguments import as_path, check_array, check_target
+from spmd_grid.storage.arguments import as_path, check_array, check_bytes, check_target
 from spmd_grid.storage.checksums import in_pieces
 from spmd_grid.storage.files.blocks import edges_of
 from spmd_grid.storage.files.publishing import published
@@ -53,6 +53,7 @@ def save_npy(
     array([0, 1, 2, 3, 4, 5, 6])
     """
     check_array("save_npy", "a", a)
+    check_bytes("save_npy", "stage_bytes", stage_bytes)
     return gate_of("save_npy", a.grid).run("save_npy", _save_npy, as_path("save_npy", path), a, stage_bytes)
 
 
@@ -117,6 +118,7 @@ def load_npy(
     [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7]]
     """
     check_target("load_npy", sharding, grid)
+    check_bytes("load_npy", "stage_bytes", stage_bytes)
     wanted = as_dtype("load_npy", dtype)
     return gate_of("load_npy", grid).run(
         "load_npy", _load_npy, as_path("load_npy", path), sharding, grid, wanted, stage_bytes

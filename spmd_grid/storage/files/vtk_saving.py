@@ -15,7 +15,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import gate_of
-from spmd_grid.storage.arguments import as_path
+from spmd_grid.storage.arguments import as_path, check_bytes
 from spmd_grid.storage.files.blocks import aligned_sharding
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
 from spmd_grid.storage.files.publishing import published, refuse_existing, remove_tree, write_file
@@ -52,6 +52,7 @@ def save_vtk(
     `DTypeError`, `GridError` and `MismatchError`, the same on every process.
     """
     grid = common_grid(_OP, arrays)
+    check_bytes(_OP, "stage_bytes", stage_bytes)
     gate_of(_OP, grid).run(_OP, _save, path, arrays, grid, origin, spacing, stage_bytes)
 
 

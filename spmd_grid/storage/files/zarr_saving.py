@@ -16,7 +16,7 @@ from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import gate_of
-from spmd_grid.storage.arguments import as_path
+from spmd_grid.storage.arguments import as_attributes, as_path, check_bytes
 from spmd_grid.storage.files.blocks import aligned_sharding, chunks_in, fitting_chunks
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
 from spmd_grid.storage.files.publishing import published, write_file
@@ -78,7 +78,8 @@ def save_zarr(
     Raises `StorageError`, `ShapeError`, `DTypeError`, `GridError` and `MismatchError`, the same on every process.
     """
     grid = common_grid(_OP, arrays)
-    options = _Options(chunks, dimension_names, {} if attributes is None else attributes, stage_bytes)
+    check_bytes(_OP, "stage_bytes", stage_bytes)
+    options = _Options(chunks, dimension_names, as_attributes(_OP, attributes), stage_bytes)
     gate_of(_OP, grid).run(_OP, _save, path, arrays, grid, options)
 
 
