@@ -7,6 +7,7 @@ its folder and all folders above, but others may write to these if they are stic
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -134,10 +135,20 @@ def _problem(path: Path, status: os.stat_result, is_kind: Callable[[int], bool],
         return f"{path} is a link, or something else that is not followed"
     if status.st_uid not in (0, os.geteuid()):
         return f"{path} belongs to another user ({status.st_uid})"
-    others = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_mine_alone(status.st_gid))
+    others = status.st_mode & stat.S_IWOTH or (
+        status.st_mode & stat.S_IWGRP and not (_is_mine_alone(status.st_gid) and not _lists_users(path))
+    )
     if others and not (may_be_sticky and status.st_mode & stat.S_ISVTX):
         return f"other users may write to {path}"
     return ""
+
+
+def _lists_users(path: Path) -> bool:
+    """Whether a file may have a list of other users: what they may do shows in the rights of its group."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(path, follow_symlinks=False)
+    except OSError as error:
+        return error.errno != errno.ENOTSUP
 
 
 @cache

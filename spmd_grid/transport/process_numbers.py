@@ -71,15 +71,18 @@ def process_above(names: Collection[str]) -> int | None:
     return None
 
 
-def spare_numbers(environment: MutableMapping[str, str]) -> None:
+def spare_numbers(environment: MutableMapping[str, str]) -> list[str]:
     """Let MPI name no process by its number if the launcher is not in this namespace; what the user has set stays.
 
-    Local; before MPI starts.  MPI then sends large messages through shared memory or by TCP, which takes longer.
+    Local; before MPI starts.  Returns the names of the settings that were made.  MPI then sends large messages through
+    shared memory or by TCP, which takes longer.
     """
     is_in_job = sys.platform == "linux" and given_rank(environment) is not None
-    if is_in_job and pid_namespace() != _FIRST and process_above(_LAUNCHERS) is None:
-        for name, value in _SPARING.items():
-            environment.setdefault(name, value)
+    if not is_in_job or pid_namespace() == _FIRST or process_above(_LAUNCHERS) is not None:
+        return []
+    missing = {name: value for name, value in _SPARING.items() if name not in environment}
+    environment.update(missing)
+    return list(missing)
 
 
 # -- processes in different namespaces ---------------------------------------------------------------------------

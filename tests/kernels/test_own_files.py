@@ -91,6 +91,13 @@ def test_a_group_may_write_if_it_is_the_users_alone(folder, monkeypatch, members
     assert bool(problem_of(folder)) == ("somebody" in members)
 
 
+def test_a_group_of_the_user_alone_does_not_tell_of_users_that_are_listed(folder, monkeypatch):
+    folder.chmod(0o775)
+    monkeypatch.setattr(own_files, "_is_mine_alone", lambda group: True)
+    monkeypatch.setattr(os, "listxattr", lambda path, follow_symlinks: ["system.posix_acl_access"])
+    assert problem_of(folder) == f"other users may write to {folder}"
+
+
 def test_a_folder_of_another_user(folder, give_away):
     give_away(folder)
     assert "belongs to another user" in problem_of(folder)

@@ -2,9 +2,12 @@
 
 import os
 import sys
+import time
 
 import pytest
+from support.jobs import of_mpi
 
+from spmd_grid.errors import TransportError
 from spmd_grid.transport import process_numbers
 from spmd_grid.transport.process_numbers import (
     FAILED,
@@ -89,6 +92,44 @@ def test_numbers_are_spared_where_the_launcher_is_elsewhere(monkeypatch, namespa
     monkeypatch.setattr(process_numbers, "process_above", lambda names: launcher)
     monkeypatch.setattr(sys, "platform", "linux")
     after = dict(environment, OMPI_MCA_btl="tcp,self")
-    spare_numbers(after)
     added = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "OMPI_MCA_smsc": "^cma"} if changed else {}
+    assert spare_numbers(after) == list(added)
     assert after == environment | {"OMPI_MCA_btl": "tcp,self"} | added
+
+
+def test_a_proof_that_fails_or_does_not_end_is_neither_right_nor_waited_for():
+    namespaces = of_mpi("hosts.namespaces")
+
+    class Request:
+        def __init__(self, *answers):
+            self.answers = list(answers)
+
+        def Test(self):
+            answer = self.answers.pop(0) if self.answers else False
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    soon = time.monotonic() + 60
+    assert namespaces._wait(Request(False, True), soon) == RIGHT
+    assert namespaces._wait(Request(False, namespaces.MPI.Exception(1)), soon) == FAILED
+    assert namespaces._wait(Request(), time.monotonic() + 0.01) is None
+
+
+def test_a_job_whose_bytes_do_not_come_ends_with_the_reason(monkeypatch, capsys):
+    namespaces = of_mpi("hosts.namespaces")
+    ended = []
+    monkeypatch.setattr(namespaces, "abort", lambda: ended.append(1))
+    with pytest.raises(TransportError):  # MPI would have ended this process
+        namespaces._end_job(namespaces.MPI.COMM_SELF, "a message of rank 1")
+    said = capsys.readouterr().err
+    assert ended and "has waited for 60 s for a message of rank 1" in said and "several PID namespaces" in said
+
+
+@pytest.mark.parametrize(("made", "says"), [(["OMPI_MCA_btl"], True), ([], False)])
+def test_a_job_that_may_crash_in_its_first_message_says_so_before(monkeypatch, capsys, made, says):
+    start = of_mpi("start")  # and MPI, which has thereby been started
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    monkeypatch.setattr(start, "spare_numbers", lambda environment: made)
+    start.start_mpi()
+    assert ("Open MPI may crash or hang now. Set OMPI_MCA_btl=^sm,vader" in capsys.readouterr().err) == says

@@ -134,7 +134,7 @@ def _of_simulated(probe: trials.Probe) -> Iterator[Check]:
     if probe.found["refused"]:
         yield Check(
             SLOW, "cache folder", f"kernels in it are not loaded: {probe.found['refused']}",
-            "Set NUMBA_CACHE_DIR to a folder of yours to which no other user may write, or change the mode of this one.",
+            "Set NUMBA_CACHE_DIR to a folder of yours to which no other user may write, or change this one's mode.",
         )  # fmt: skip
     if folder is None:
         yield Check(

@@ -23,6 +23,11 @@ _NOTICE_SECONDS = 20.0
 _LEAST_LIMIT = 60.0  # processes start one after the other, which may take longer than any operation
 _MOST_LIMIT = 1e9
 _SIZES_AND_RANKS = (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
+# Said before the first message, in which such ranks crash or wait for ever: there is no error to catch.
+_TOO_LATE = (
+    "spmd_grid: the program has started MPI before its first grid, in a PID namespace (container) without its launcher:"
+    " Open MPI may crash or hang now. Set OMPI_MCA_btl=^sm,vader and OMPI_MCA_smsc=^cma, for all processes"
+)
 _DEFAULTS = {"initialize": True, "threads": True, "thread_level": "multiple", "finalize": None, "errors": "exception"}
 
 
@@ -33,8 +38,10 @@ def start_mpi() -> None:
     this is left to mpi4py.
     """
     rank_and_size = _rank_and_size(os.environ)
-    spare_numbers(os.environ)
-    if rank_and_size is None or "mpi4py.MPI" in sys.modules or not _starts_as_usual(os.environ):
+    is_late = "mpi4py.MPI" in sys.modules
+    if "OMPI_MCA_btl" in spare_numbers(os.environ) and "OMPI_COMM_WORLD_RANK" in os.environ and is_late:
+        print(_TOO_LATE, file=sys.stderr, flush=True)
+    if rank_and_size is None or is_late or not _starts_as_usual(os.environ):
         return
     rc = mpi4py.rc
     rc.initialize, rc.finalize = False, True  # started here; finalised by mpi4py all the same
