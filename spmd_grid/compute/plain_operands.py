@@ -108,16 +108,16 @@ def note_operands(grid: ProcessGrid, name: str, *operands: Any) -> None:
 
 
 def note_call(grid: ProcessGrid, frame: FrameType, name: str, *operands: Any) -> None:
-    """`note_operands`, of some of the calls that come from one place of a program: that at which ``frame`` is."""
+    """`note_operands`, of some of the calls that come from one call site: that at which ``frame`` is."""
     if grid.size == 1:
         return
     notes = grid.noted
     if notes is None:
         notes = grid.noted = _Notes(grid)
     code = frame.f_code
-    place = code.co_name, code.co_firstlineno, frame.f_lasti  # alike on all processes, as addresses are not
+    call_of = code.co_name, code.co_firstlineno, frame.f_lasti  # alike on all processes, as addresses are not
     counts = notes.counts
-    count = counts[place] = counts.get(place, 0) + 1
+    count = counts[call_of] = counts.get(call_of, 0) + 1
     if not count & (count - 1):
         if len(counts) > _MOST_COUNTED:
             counts.clear()

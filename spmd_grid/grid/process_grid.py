@@ -244,11 +244,16 @@ class ProcessGrid:
         self._closed = True
         self.calls.clear()
         self.known.clear()
-        self.functions.clear()
+        self.forget_functions()
         self.forget_results()
-        self.plans = self.updates = self.noted = self.settle = None
+        self.plans = self.updates = None
         self._groups.clear()
         self._peers.clear()
+
+    def forget_functions(self) -> None:
+        """Let go of the courses of functions, since processes may know of different ones.  Local."""
+        self.functions.clear()
+        self.noted = self.settle = None
 
     def forget_results(self) -> None:
         """Let go of the results that are kept.  Local."""

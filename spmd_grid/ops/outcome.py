@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
-from spmd_grid.errors import SpmdError
+from spmd_grid.errors import MismatchError, SpmdError
 from spmd_grid.exchange.agreement.header import PLAIN, Facts, encode_facts, fingerprint
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
@@ -88,6 +88,8 @@ def agree_outcome(grid: ProcessGrid, name: str, error: Exception | None) -> None
 def note_failure(grid: ProcessGrid, name: str, error: Exception) -> None:
     """Notes that ``name`` has raised ``error`` on this process, unless all processes know that.  Local."""
     gate = grid.process.gate
+    if isinstance(error, MismatchError):
+        grid.forget_functions()  # a part of ``name`` may have been on another grid, and forgotten none of these
     if isinstance(error, SpmdError) or grid.size == 1 or not gate.is_quiet:
         return
     if not getattr(error, "is_known", False):  # functions that call one another note it once
@@ -109,7 +111,9 @@ def compare_texts(grid: ProcessGrid, name: str, compared: str, told: str) -> Non
 
 def _settle(grid: ProcessGrid, told: str, failures: str) -> None:
     """Compares the ``failures`` of all processes.  Collective over the grid.  Raises MismatchError."""
+    later, grid.settle = grid.settle, None
     compare_texts(grid, "failed", failures, f" with {failures}{told}")
+    grid.settle = later
 
 
 def _call(name: str, grid: ProcessGrid) -> CollectiveCall:

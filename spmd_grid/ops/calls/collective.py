@@ -82,8 +82,7 @@ class CollectiveCall:
         path: str,
         thread_name: str = "",
     ):
-        self.op, self.grid, self.axes = op, grid, axes
-        self.sizes = grid.grid.grid_shape(axes) if axes else ()
+        self.op, self.grid, self.axes, self.sizes = op, grid, axes, grid.grid.grid_shape(axes) if axes else ()
         self._text = text_of_call(f"{op.name}.{kind}" if kind else op.name, grid.grid, axes, args, thread_name)
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
@@ -189,6 +188,7 @@ class CollectiveCall:
             agreed = self.op.resolve(self, facts)
         except SpmdError as error:
             error.is_shared = True
+            self.grid.forget_functions()
             raise
         kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
         if kinds.count(PLAIN) == self.comm.size:  # headers that announce a second part do not contain all facts
