@@ -84,6 +84,7 @@ class CollectiveCall:
     ):
         self.op, self.grid, self.axes, self.sizes = op, grid, axes, grid.grid.grid_shape(axes) if axes else ()
         self._text = text_of_call(f"{op.name}.{kind}" if kind else op.name, grid.grid, axes, args, thread_name)
+        self.turns, self.told = Turns(), ""
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
@@ -94,12 +95,11 @@ class CollectiveCall:
         self.lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
         self.takes_array, self.gives_result = op.takes_array(self), op.gives_result(self)
         self._openings: dict[Hashable, Opening] = {}
-        self.turns, self.told = Turns(), ""
         self.fingerprint = fingerprint(f"{self._text} on {grid.grid!r} by {self.path}")
 
     def describe(self) -> str:
         """Describe the call for reports."""
-        return self._text
+        return f"{self._text}{self.told}"
 
     def label(self, member: int) -> str:
         """Name a member as the user knows it: ``rank 3 (1, 0)``."""
@@ -178,7 +178,7 @@ class CollectiveCall:
 
     def _mismatch_row(self) -> tuple[str, ...]:
         """This member, its call, grid, path and call site: a row of the table in a mismatch error."""
-        call = f"{self.label(self.comm.rank)}: {self._text}{self.told}"
+        call = f"{self.label(self.comm.rank)}: {self.describe()}"
         return call, f" on {self.grid.grid!r}", f" by the path {self.path!r}", f" at {call_site()}"
 
     def resolve(self, opening: Opening, frames: Frames) -> Any:
