@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context, ContextVar
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,17 +33,27 @@ except LookupError:  # numpy keeps it elsewhere
 _KINDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
 _TOLD = "raise", "call", "log"
 
+_read: Callable[[], dict[str, Any]] = getattr(
+    umath, "_get_extobj_dict", lambda: {**np.geterr(), "call": np.geterrcall()}
+)
+_last: tuple[object, bool] = CALM, False  # the state that was looked at last, and whether it is strict
 
-@lru_cache(64)
+
 def _asks(state: object) -> bool:
     """Whether ``state``, which is the present one, asks for errors or calls, but not for notes as made here."""
-    return not isinstance(np.geterrcall(), _Notes) and any(mode in _TOLD for mode in np.geterr().values())
+    global _last
+    asked = _read()
+    told = {asked["divide"], asked["over"], asked["under"], asked["invalid"]}
+    found = not told.isdisjoint(_TOLD) and type(asked["call"]) is not _Notes
+    _last = state, found
+    return found
 
 
 def is_strict() -> bool:
     """Whether an error of floating point raises, or calls a function, in this context.  Local."""
     state = error_state()
-    return state is not CALM and _asks(state)
+    last, found = _last
+    return found if state is last else _asks(state)
 
 
 class _Notes:
