@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from spmd_grid.compute.plain_operands import note_operands
 from spmd_grid.errors import GridError, ShapeError, SpmdError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import check_grid
-from spmd_grid.ops.calls.compare import AgreeDtype
+from spmd_grid.ops.calls.compare import AgreeDtype, compare_array
 
-__all__ = ["agree_dtype", "all_axes", "check_on_grid", "check_sharding"]
+__all__ = ["agree_dtype", "all_axes", "check_on_grid", "check_sharding", "compared_array"]
 
 _AGREEMENTS = {name: AgreeDtype(name) for name in ("from_local", "from_function")}
 
@@ -36,6 +38,14 @@ def check_on_grid(op: str, sharding: Sharding, grid: ProcessGrid) -> None:
 def all_axes(grid: ProcessGrid) -> tuple[int, ...]:
     """The numbers of all axes of ``grid``.  Local."""
     return tuple(range(grid.ndim))
+
+
+def compared_array(array: ArrayLike, sharding: Sharding, grid: ProcessGrid) -> np.ndarray:
+    """``array`` as an array, once every process has one of the same shape and dtype.  Collective over the grid."""
+    compared: np.ndarray = compare_array.run_in_gate(array, grid, all_axes(grid), (sharding,))
+    if not any(sharding.split_axes):  # every process keeps all of it, and reads its own from now on
+        note_operands(grid, "from_global", compared)
+    return compared
 
 
 def agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spmd_grid.array.agreement import agree_dtype, all_axes, check_on_grid, check_sharding
+from spmd_grid.array.agreement import agree_dtype, all_axes, check_on_grid, check_sharding, compared_array
 from spmd_grid.array.local_arrays import allocate_local, check_local, fill_domain
 from spmd_grid.compute.protocol import ComputingArray
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -24,7 +24,6 @@ from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.ops.calls.arguments import gate_of, hashable
-from spmd_grid.ops.calls.compare import compare_array
 from spmd_grid.ops.to_global import assemble
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
@@ -69,7 +68,7 @@ class ShardedArray(ComputingArray):
     @classmethod
     def _from_global(cls, array: ArrayLike, sharding: Sharding, grid: ProcessGrid, name: str | None) -> ShardedArray:
         check_sharding("from_global", sharding, grid)
-        compared: np.ndarray = compare_array.run_in_gate(array, grid, all_axes(grid), (sharding,))
+        compared = compared_array(array, sharding, grid)
         layout, coords = Layout(sharding, compared.shape), grid.own_coords
         local = allocate_local("from_global", layout, compared.dtype, grid, zeroed=True)
         inside = layout.local_box(coords).intersect(layout.domain_box)

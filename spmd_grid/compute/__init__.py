@@ -15,6 +15,7 @@ plain_operands  comparisons of numbers and numpy arrays in checking mode
 memory       the memory of an array: a slice shares that of its source until one of them is written
 standard     methods of the array API standard, as a base class of sharded arrays
 operators    operators on arrays of one layout, as one function each
+strict       errors of floating point that a program asks for, raised by all processes
 temporaries  results written into temporary arrays of the same expression
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

@@ -12,6 +12,7 @@ from spmd_grid import kernels
 from spmd_grid.compute.memory import ALONE
 from spmd_grid.compute.splits import plain_layout
 from spmd_grid.compute.temporaries import Site
+from spmd_grid.functions.elementwise import may_raise
 from spmd_grid.grid.process_grid import ProcessGrid
 
 __all__ = ["again", "on_equal_layouts"]
@@ -186,7 +187,7 @@ def _into(out: Any, ufunc: np.ufunc, blocks: list[Any], array: Any, dtype: np.dt
 
 def _resolved(ufunc: np.ufunc, key: list[Any]) -> np.dtype | None:
     """The element type of the result; None where the longer way is to refuse it."""
-    if ufunc.signature is not None:
+    if ufunc.signature is not None or may_raise(ufunc, key[1:]):
         return None
     try:
         dtype = ufunc.resolve_dtypes((*[np.dtype(each) if each is bool else each for each in key[1:]], None))[-1]

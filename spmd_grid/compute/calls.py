@@ -11,6 +11,7 @@ import numpy as np
 from spmd_grid.compute.contractions.course import ContractionCourse, plan_contraction
 from spmd_grid.compute.course.apply import Course, plan_course
 from spmd_grid.compute.course.output import check_out_dtype, check_sharded_out, write_out
+from spmd_grid.compute.plain_operands import note_operands
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
 from spmd_grid.errors import ArgumentError, AxisError, CellIndexError, DTypeError, OutputError, SpmdError
 from spmd_grid.functions.interface import Application
@@ -31,13 +32,24 @@ _Position = tuple[Any, Any]  # the number or name of an argument and None, or No
 
 
 class _KeptCall:
-    """The course of a call, and the positions of its operands among the arguments."""
+    """The course of a call, and the positions of its operands among the arguments.
 
-    __slots__ = ("_course", "_positions")
+    ``plain``: the numbers of operands of ``name`` that are plain arrays; of such calls every 2^k-th is noted.
+    """
 
-    def __init__(self, course: Course | ContractionCourse, positions: list[_Position]):
-        self._course = course
-        self._positions = positions
+    __slots__ = ("_calls", "_course", "_grid", "_name", "_plain", "_positions")
+
+    def __init__(
+        self,
+        course: Course | ContractionCourse,
+        positions: list[_Position],
+        grid: ProcessGrid,
+        name: str,
+        plain: list[int],
+    ):
+        self._course, self._positions = course, positions
+        self._grid, self._name, self._plain = grid, name, plain
+        self._calls = 1
 
     def run_alone(self, array: ArrayOnGrid) -> Any:
         """The results for an array that looks the same, and is the only argument."""
@@ -49,6 +61,10 @@ class _KeptCall:
         operands = [
             args[at] if type(at) is int else number if at is None else options[at] for at, number in self._positions
         ]
+        if self._plain:
+            self._calls += 1
+            if not self._calls & (self._calls - 1):
+                note_operands(self._grid, self._name, *[operands[i] for i in self._plain])
         return self._course.run(operands)
 
 
@@ -89,12 +105,16 @@ def call_rule(
     else:
         reference = None if out is None else _reference_beside(application, args, out)
         course = plan_course(application, out, reference)
+    plain = [i for i, operand in enumerate(application.operands) if not is_sharded(operand)]
+    if plain:
+        note_operands(array.grid, name, *[application.operands[i] for i in plain])
     if key is not None and out is None:
         positions = _positions_of(application, args, options)
         if positions is not None:
             if len(kept) >= _MOST_KEPT:
                 kept.clear()
-            kept[key] = _KeptCall(course, positions)
+            arrays = [i for i in plain if isinstance(application.operands[i], np.ndarray)]
+            kept[key] = _KeptCall(course, positions, array.grid, name, arrays)
     return course.run(application.operands, out)
 
 

@@ -39,9 +39,10 @@ from spmd_grid.compute.indexing import selection
 from spmd_grid.compute.indexing.fresh import refresh_quickly
 from spmd_grid.compute.memory import ALONE, Memory
 from spmd_grid.compute.operators import Operators
-from spmd_grid.compute.plain_operands import compared, is_checking
+from spmd_grid.compute.plain_operands import compared, is_checking, note_call
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.compute.standard import StandardArray
+from spmd_grid.compute.strict import CALM, error_state, is_strict, run_strictly
 from spmd_grid.compute.temporaries import NO_SITE, SHIFT, read_site, sites
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise
@@ -49,6 +50,7 @@ from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 from spmd_grid.functions.ufuncs import METHODS, REDUCTIONS, entry_of_ufunc
 from spmd_grid.ops.calls.arguments import as_dtype
+from spmd_grid.ops.outcome import note_failure
 
 __all__ = ["ComputingArray"]
 
@@ -69,32 +71,39 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
         if self._grid.process.recorder is not None and is_checking(self._grid):
             call = partial(self.__array_ufunc__, ufunc, method, *inputs, **options)
             return compared(self, ufunc.__name__, inputs, options, call)
-        if method == "__call__":
-            if not options:
-                result = on_equal_layouts(ufunc, self, inputs)
-            elif len(options) == 1 and "out" in options:
-                result = on_equal_layouts(ufunc, self, inputs, options["out"][0])
-            else:
-                result = None
-            if result is None and any(_decides_itself(type(x)) for x in inputs):
-                return NotImplemented
-            return call_rule(self, ufunc, entry_of_ufunc(ufunc), inputs, options) if result is None else result
-        if method == "reduce" and ufunc in REDUCTIONS:
-            options.setdefault("axis", 0)
-            if "out" in options:
-                options["out"] = options["out"][0]
-            return REDUCTIONS[ufunc](*inputs, **options)
-        if method == "outer" and len(inputs) == 2 and all(map(is_sharded, inputs)):
-            a, b = inputs
-            return ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
-        if method == "accumulate" and ufunc.nin == 2 and ufunc.nout == 1:
-            if "out" in options:
-                options["out"] = options["out"][0]
-            run = partial(scans.accumulate, ufunc)
-            return call_composite(
-                f"{ufunc.__name__}.accumulate", Entry("composite", run, signature(run)), inputs, options
-            )
-        raise no_rule(f"{ufunc.__name__}.{method}")
+        if error_state() is not CALM and is_strict():
+            call = partial(self.__array_ufunc__, ufunc, method, *inputs, **options)
+            return run_strictly(self._grid, ufunc.__name__, call)
+        try:
+            if method == "__call__":
+                if not options:
+                    result = on_equal_layouts(ufunc, self, inputs)
+                elif len(options) == 1 and "out" in options:
+                    result = on_equal_layouts(ufunc, self, inputs, options["out"][0])
+                else:
+                    result = None
+                if result is None and any(_decides_itself(type(x)) for x in inputs):
+                    return NotImplemented
+                return call_rule(self, ufunc, entry_of_ufunc(ufunc), inputs, options) if result is None else result
+            if method == "reduce" and ufunc in REDUCTIONS:
+                options.setdefault("axis", 0)
+                if "out" in options:
+                    options["out"] = options["out"][0]
+                return REDUCTIONS[ufunc](*inputs, **options)
+            if method == "outer" and len(inputs) == 2 and all(map(is_sharded, inputs)):
+                a, b = inputs
+                return ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
+            if method == "accumulate" and ufunc.nin == 2 and ufunc.nout == 1:
+                if "out" in options:
+                    options["out"] = options["out"][0]
+                run = partial(scans.accumulate, ufunc)
+                return call_composite(
+                    f"{ufunc.__name__}.accumulate", Entry("composite", run, signature(run)), inputs, options
+                )
+            raise no_rule(f"{ufunc.__name__}.{method}")
+        except Exception as error:
+            note_failure(self._grid, ufunc.__name__, error)
+            raise
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], options: dict[str, Any]
@@ -104,12 +113,19 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
             return compared(self, getattr(function, "__name__", str(function)), args, options, call)
         if len(types) > 1 and any(map(_decides_itself, types)):
             return NotImplemented
-        entry = entry_of(function)
-        if entry is None:
-            raise no_rule(getattr(function, "__name__", str(function)))
-        if entry.kind == "composite":
-            return call_composite(function.__name__, entry, args, options)
-        return call_rule(self, function, entry, args, options)
+        name = getattr(function, "__name__", str(function))
+        if error_state() is not CALM and is_strict():
+            return run_strictly(self._grid, name, partial(self.__array_function__, function, types, args, options))
+        try:
+            entry = entry_of(function)
+            if entry is None:
+                raise no_rule(name)
+            if entry.kind == "composite":
+                return call_composite(name, entry, args, options)
+            return call_rule(self, function, entry, args, options)
+        except Exception as error:
+            note_failure(self._grid, name, error)
+            raise
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         raise ImplicitGatherError(
@@ -124,7 +140,8 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
         )
 
     def __matmul__(self, other: Any) -> Any:
-        if type(other) is type(self) and other is not self:  # the short way to a course that is known
+        # The short way to a course that is known.
+        if type(other) is type(self) and other is not self and (error_state() is CALM or not is_strict()):
             key = np.matmul, (self.layout, self.dtype), (other.layout, other.dtype), ()
             found = self.grid.functions.get(key) if other.grid is self.grid else None
             if found is not None:
@@ -134,34 +151,50 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
     # -- selections ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        frame = _getframe(1)
-        site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
-        slices = self._slices
-        if slices is not None and self._grid.process.recorder is None:
-            found = slices.get(site)
-            if found is not None and found._key == key and found._lender is not None and getrefcount(found) == ALONE:
-                if self._refreshed != self._version and found._reads_halos:
-                    del found  # while halos are written, nothing refers to it
-                    refresh_quickly(self)
-                    found = slices.get(site)
-                    if found is None or getrefcount(found) != ALONE:  # another thread has it
-                        found = selection.get(self, key)
-                found._mark, found.name = id(frame) + site.mark, None
-                return found
-        elif self._grid.process.recorder is not None and is_checking(self._grid):
-            return compared(self, "getitem", (key,), {}, partial(selection.get, self, key))
-        found = selection.get(self, key)
-        if site is not NO_SITE and type(found) is type(self):
-            found._mark = id(frame) + site.mark
-            if site.is_constant:
-                self.keep_slice(site, key, found)
-        return found
+        try:
+            frame = _getframe(1)
+            site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
+            slices = self._slices
+            if slices is not None and self._grid.process.recorder is None:
+                found = slices.get(site)
+                if (
+                    found is not None
+                    and found._key == key
+                    and found._lender is not None
+                    and getrefcount(found) == ALONE
+                ):
+                    if self._refreshed != self._version and found._reads_halos:
+                        del found  # while halos are written, nothing refers to it
+                        refresh_quickly(self)
+                        found = slices.get(site)
+                        if found is None or getrefcount(found) != ALONE:  # another thread has it
+                            found = selection.get(self, key)
+                    found._mark, found.name = id(frame) + site.mark, None
+                    return found
+            elif self._grid.process.recorder is not None and is_checking(self._grid):
+                return compared(self, "getitem", (key,), {}, partial(selection.get, self, key))
+            found = selection.get(self, key)
+            if site is not NO_SITE and type(found) is type(self):
+                found._mark = id(frame) + site.mark
+                if site.is_constant:
+                    self.keep_slice(site, key, found)
+            return found
+        except Exception as error:
+            note_failure(self._grid, "getitem", error)
+            raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if self._grid.process.recorder is not None and is_checking(self._grid):
-            compared(self, "setitem", (key, value), {}, partial(selection.put, self, key, value))
-        else:
-            selection.put(self, key, value)
+        note_call(self._grid, _getframe(1), "setitem", key, value)
+        try:
+            if self._grid.process.recorder is not None and is_checking(self._grid):
+                compared(self, "setitem", (key, value), {}, partial(selection.put, self, key, value))
+            elif error_state() is not CALM and is_strict():
+                run_strictly(self._grid, "setitem", partial(selection.put, self, key, value))
+            else:
+                selection.put(self, key, value)
+        except Exception as error:
+            note_failure(self._grid, "setitem", error)
+            raise
 
     # -- methods as of numpy's arrays, beside those of `ArrayMethods` ----------------------------------------------
 
@@ -177,7 +210,15 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
             raise DTypeError(f"astype: dtype {self.dtype} cannot be cast to {dtype} by the rule {casting!r}")
         if dtype == self.dtype and not copy:
             return self
-        return apply(elementwise("astype", lambda block: block.astype(dtype), self))
+        fails = self.dtype.kind in "OSUT" and dtype.kind not in "OSUT"  # text that is no number
+        application = elementwise("astype", lambda block: block.astype(dtype), self, may_fail=fails)
+        if error_state() is not CALM and is_strict():
+            return run_strictly(self._grid, "astype", partial(apply, application))
+        try:
+            return apply(application)
+        except Exception as error:
+            note_failure(self._grid, "astype", error)
+            raise
 
 
 @lru_cache(256)
@@ -191,7 +232,9 @@ def _decides_itself(kind: type) -> bool:
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options) if args or options else call_alone(function, self)
+        if args or options or (error_state() is not CALM and is_strict()):
+            return function(self, *args, **options)
+        return call_alone(function, self)
 
     method.__name__ = name
     method.__doc__ = f"As np.{name}.  Collective."

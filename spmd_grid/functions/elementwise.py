@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import erf as _erf_of_number
 from typing import Any
@@ -13,15 +13,36 @@ from numpy.typing import DTypeLike
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
 from spmd_grid.functions.table import Operand, as_bool, call, composite, no_rule, rule
 
-__all__ = ["Cast", "elementwise", "erf", "ufunc_rule"]
+__all__ = ["Cast", "elementwise", "erf", "may_raise", "ufunc_rule"]
 
 
-def elementwise(name: str, local: Callable[..., Any], *operands: Operand, n_results: int = 1) -> Application:
-    """``local`` applied cell by cell to operands that broadcast against each other.  Raises ShapeError."""
+def elementwise(
+    name: str, local: Callable[..., Any], *operands: Operand, n_results: int = 1, may_fail: bool = False
+) -> Application:
+    """``local`` applied cell by cell to operands that broadcast against each other.  Raises ShapeError.
+
+    ``may_fail``: whether it may raise by the values of cells.
+    """
     shape, maps = broadcast_maps(name, [shape_of(operand) for operand in operands])
     result = tuple(range(len(shape)))
     interface = Interface(tuple([Iterator(n) for n in shape]), maps, (result,) * n_results)
-    return Application(name, operands, interface, local)
+    return Application(name, operands, interface, local, may_fail=may_fail)
+
+
+def may_raise(ufunc: np.ufunc, operands: Sequence[Any]) -> bool:
+    """Whether ``ufunc`` may raise by the values of cells: a function of the user's, or a negative power of integers.
+
+    ``operands``: arrays and numbers, or their dtypes and types.  Types of numbers stand for no negative power.
+    """
+    if ufunc is not np.power or len(operands) < 2:
+        return ufunc.ntypes == 1 and "O" in ufunc.types[0]
+    base, power = (
+        np.dtype(x if isinstance(x, type | np.dtype) else getattr(x, "dtype", type(x))) for x in operands[:2]
+    )
+    if base.kind not in "biu" or power.kind != "i":
+        return False
+    exponent = operands[1]
+    return not isinstance(exponent, type) and (not isinstance(exponent, int) or exponent < 0)
 
 
 def ufunc_rule(
@@ -38,7 +59,8 @@ def ufunc_rule(
     """
     options: dict[str, Any] = {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
     if where is True:
-        return elementwise(ufunc.__name__, partial(ufunc, **options), *inputs, n_results=ufunc.nout)
+        local = partial(ufunc, **options)
+        return elementwise(ufunc.__name__, local, *inputs, n_results=ufunc.nout, may_fail=may_raise(ufunc, inputs))
     kept = () if out is None else out
     n_inputs = len(inputs)
 
@@ -48,7 +70,8 @@ def ufunc_rule(
         found = ufunc(*blocks[:n_inputs], where=mask, out=tuple(before) if before else None, **options)
         return found
 
-    return elementwise(ufunc.__name__, masked, where, *inputs, *kept, n_results=ufunc.nout)
+    fails = may_raise(ufunc, inputs)
+    return elementwise(ufunc.__name__, masked, where, *inputs, *kept, n_results=ufunc.nout, may_fail=fails)
 
 
 class Cast:

@@ -83,7 +83,8 @@ class Application:
     ``finish`` turns what was combined into the result.  Both are kept for later calls with other operands of the same
     layouts and dtypes, so they must not refer to the operands.  ``merges``: whether values of the first operand that
     are partial by ``kind`` may be combined after ``local``, as part of its reduction.  ``located``: whether ``local``
-    is called with the numbers of the first steps of the iterators in its blocks, before the blocks.
+    is called with the numbers of the first steps of the iterators in its blocks, before the blocks.  ``may_fail``:
+    whether ``local`` may raise by the values of cells, so that processes must agree on its outcome.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Application:
     finish: Callable[[np.ndarray], Any] | None = None
     merges: bool = False
     located: bool = False
+    may_fail: bool = False
 
 
 def shape_of(operand: Any) -> Shape:

@@ -103,6 +103,7 @@ def _collapsing(
     keepdims: bool,
     first: tuple[int, ...] = (),
     last: tuple[int, ...] = (),
+    may_fail: bool = False,
 ) -> Application:
     """``local(block, axis)`` turns dimension ``axis`` into new ones: ``first`` in front, ``last`` in its place."""
     ndim, d = len(a.shape), one_axis(name, axis, len(a.shape))
@@ -113,7 +114,7 @@ def _collapsing(
     if keepdims:
         result.insert(d, None)
     interface = Interface(tuple(iterators), (tuple(range(ndim)),), ((*new[: len(first)], *result),))
-    return Application(name, (a,), interface, lambda block: local(block, d))
+    return Application(name, (a,), interface, lambda block: local(block, d), may_fail=may_fail)
 
 
 @rule(np.apply_along_axis)
@@ -129,7 +130,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Operand, *args:
         found = np.apply_along_axis(func1d, d, ones, *args, **kwargs)
         return np.empty((*block.shape[:d], *shape, *block.shape[d + 1 :]), found.dtype)
 
-    return _collapsing("apply_along_axis", arr, axis, local, False, last=shape)
+    return _collapsing("apply_along_axis", arr, axis, local, False, last=shape, may_fail=True)
 
 
 @rule()

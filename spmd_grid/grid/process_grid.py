@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from os import PathLike
 from typing import Any, Literal, NoReturn
@@ -45,10 +45,12 @@ class ProcessGrid:
         "functions",
         "grid",
         "known",
+        "noted",
         "plans",
         "process",
         "rank",
         "results",
+        "settle",
         "updates",
     )
 
@@ -60,6 +62,8 @@ class ProcessGrid:
         self.known: list[object] = []  # and what compiled code knows of them
         self.functions: dict[tuple[Any, ...], Any] = {}  # functions of sharded arrays their courses
         self.results: dict[object, list[Any]] = {}  # and results that are given again
+        self.noted: Any = None  # and what plain operands they had
+        self.settle: Callable[[], None] | None = None  # compares what is to be compared at the grid's next meeting
         self.plans: Any = None  # and `map_overlap` its plans
         self.updates: Any = None  # and slices those of halos
         self.process = world.process  # the calling process
@@ -240,11 +244,16 @@ class ProcessGrid:
         self._closed = True
         self.calls.clear()
         self.known.clear()
-        self.functions.clear()
+        self.forget_functions()
         self.forget_results()
         self.plans = self.updates = None
         self._groups.clear()
         self._peers.clear()
+
+    def forget_functions(self) -> None:
+        """Let go of the courses of functions, since processes may know of different ones.  Local."""
+        self.functions.clear()
+        self.noted = self.settle = None
 
     def forget_results(self) -> None:
         """Let go of the results that are kept.  Local."""

@@ -20,6 +20,7 @@ from spmd_grid.halo.plan.halo_plan import HaloPlan
 from spmd_grid.halo.plan.specification import HaloSpecification, agree, group_axes, plan_text
 from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.ops.calls.arguments import check_output, hashable
+from spmd_grid.ops.outcome import note_failure
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["map_overlap"]
@@ -70,7 +71,8 @@ def map_overlap(
 
     The interior is computed in tiles that read and write about 1 MiB each, and bytes move on between them.  Within a
     node, where the cores that compute also copy the halos, there is little to hide.  Should ``kernel`` raise, its error
-    appears when this process has finished its part of the exchange.
+    appears when this process has finished its part of the exchange; if others have had none, their next operation and
+    this process's raise `MismatchError`.
 
     Raises `ShapeError`, `DTypeError`, `OutputError` where an array is invalid, the same on this process and on all
     that wait for it, whose ``out`` may have been written; `ShapeError` for a radius beyond the halo; `RequestError`.
@@ -96,7 +98,11 @@ def map_overlap(
     if not isinstance(grid, ProcessGrid):
         _plan_of(fields, halo, periodic, boundary, corners)  # raises the error
     options = out, halo, region, periodic, boundary, corners
-    return grid.process.gate.run("map_overlap", _map_overlap, kernel, fields, radius, args, *options)
+    try:
+        return grid.process.gate.run("map_overlap", _map_overlap, kernel, fields, radius, args, *options)
+    except Exception as error:
+        note_failure(grid, "map_overlap", error)
+        raise
 
 
 def _map_overlap(

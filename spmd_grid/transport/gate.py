@@ -67,15 +67,18 @@ class Gate:
     distinguishes the others.  ``text``: the reason why the gate is barred, empty while it is not; ``kind``: the class
     of the errors that say so; ``barred`` is 1 then, for compiled code, and ``latch`` takes the token for it.
     ``on_cut(text)`` bars the gates of all processes; it is called on the one that was cut off.
+    ``failures``: the local computations of this process that have failed since the last operation, as text.
     """
 
     __slots__ = (
         "__weakref__",
         "_label",
+        "_settle",
         "_spared",
         "_thread_names",
         "_tokens",
         "barred",
+        "failures",
         "idle",
         "kind",
         "latch",
@@ -89,7 +92,9 @@ class Gate:
         self._tokens = [True] if tokens is None else tokens
         self._thread_names: WeakKeyDictionary[threading.Thread, str] | None = None
         self._spared: BaseException | None = None
-        self.idle: list[bool] | _Barred = self._tokens
+        self._settle: Callable[[str], None] | None = None
+        self.failures: list[str] = []
+        self.idle: list[bool] | _Barred | _Unsettled = self._tokens
         self.owner = threading.get_ident()
         self.text = ""
         self.kind: type[SpmdError] = CutOffError
@@ -134,7 +139,9 @@ class Gate:
         """
         if token is None and isinstance(error, IndexError):
             raise self.refusal(name) from None
-        is_agreed = isinstance(error, SpmdError) and not error.cuts_off
+        # Members may have swapped errors of other classes too.
+        is_ours = isinstance(error, SpmdError) or getattr(error, "is_agreed", False)
+        is_agreed = is_ours and not getattr(error, "cuts_off", False)
         if not is_agreed and error is not self._spared:
             self.cut_off(name, error)
         self._spared = None
@@ -156,6 +163,36 @@ class Gate:
     def is_spared(self, error: BaseException) -> bool:
         """Whether ``error`` is the one last given to `spare`."""
         return error is self._spared
+
+    # -- failures of this process alone ------------------------------------------------------------------------
+
+    def note_failure(self, text: str, settle: Callable[[str], None]) -> None:
+        """Notes that a local computation has failed here, which may have succeeded on others.
+
+        The next operation of this process begins with ``settle(text)``, given the notes of all failures since the last
+        one.  It meets the others, and raises unless all have failed alike.  Local; does nothing within an operation,
+        which tells the others itself, or at a barred gate.
+        """
+        if self.text or not self._tokens:
+            return
+        self.failures.append(text)
+        self._settle = self._settle or settle
+        if self.idle is self._tokens:
+            self.idle = _Unsettled(self, self._tokens)
+            self.barred[0] = 1  # compiled code leaves operations to Python
+
+    def settle(self) -> None:
+        """Tells the others what has failed here, and forgets it.  Collective; the token has been taken."""
+        settle, text = self._settle, "; ".join(self.failures)
+        self._settle = None
+        self.failures.clear()
+        if not self.text:
+            self.idle = self._tokens
+            self.barred[0] = 0
+        if settle is not None:
+            settle(text)
+
+    # -- cuts --------------------------------------------------------------------------------------------------
 
     def cut_off(self, name: Name, error: BaseException) -> None:
         """Refuses every later operation, on all processes: ``error`` has cut off the operation ``name``."""
@@ -206,6 +243,8 @@ class Gate:
 
     def error(self) -> SpmdError:
         """The error of every operation after the gate was barred."""
+        if self.failures and not self.text:  # compiled code has found them, and does not tell the others
+            self.on_cut(f"a compiled loop was begun on {self._label()} after {'; '.join(self.failures)}: {AFTERWARDS}")
         error = self.kind(self.text)
         error.is_shared = True
         return error
@@ -244,6 +283,23 @@ class _Barred:
 
     def append(self, token: bool) -> None:
         raise self._gate.error()
+
+
+class _Unsettled:
+    """Replaces ``idle`` after a failure of this process alone: the next operation that takes the token settles it."""
+
+    __slots__ = ("_gate", "_tokens")
+
+    def __init__(self, gate: Gate, tokens: list[bool]):
+        self._gate, self._tokens = gate, tokens
+
+    def pop(self) -> bool:
+        token = self._tokens.pop()
+        self._gate.settle()
+        return token
+
+    def append(self, token: bool) -> None:
+        self._tokens.append(token)
 
 
 def _described(name: Name) -> str:

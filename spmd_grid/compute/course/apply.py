@@ -33,6 +33,7 @@ from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.ops.outcome import run_alike
 from spmd_grid.ops.reduction.folding import quiet_context
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
@@ -76,6 +77,7 @@ class Course:
         "_layouts",
         "_local",
         "_make",
+        "_may_fail",
         "_meets",
         "_name",
         "_quiet",
@@ -96,6 +98,7 @@ class Course:
         self.grid = grid
         self._name = application.name
         self._local = application.local
+        self._may_fail = application.may_fail and grid.size > 1
         self._finish = application.finish
         self._make = type(reference)
         self._gives_numbers = reference.ndim > 0 or bool(application.kind)
@@ -115,7 +118,8 @@ class Course:
         self._shares: list[tuple[slice, ...] | None] | None = None
         if application.located or interface.gives_numbers:
             self._divide(application, splits, merged)
-        self._meets = bool(axes) or any(
+        self._meets = bool(axes) or self._may_fail
+        self._meets = self._meets or any(
             type(way) is Sharding or (type(way) is Window and way.moves) for way in self._ways
         )
         # Of the only operand of a function that gives a number: the block, where nothing but the number moves.
@@ -154,7 +158,11 @@ class Course:
     def _number(self, operand: ArrayOnGrid) -> Any:
         """The short form of `_run`, which must not take longer than its message."""
         quiet, finish = self._quiet, self._finish
-        found = quiet.run(self._local, operand.stored[self._block])  # type: ignore[union-attr]  # for it is a reduction
+        try:
+            found = quiet.run(self._local, operand.stored[self._block])  # type: ignore[union-attr]  # for it is a reduction
+        except Exception as error:
+            self._tell(error)
+            raise
         if self._combination is not None:
             found = self._combination.of(found)
         if finish is not None:
@@ -174,7 +182,16 @@ class Course:
                 blocks.append((operand if isinstance(operand, np.ndarray) else operand.stored)[way])
         if self._shares is not None:
             blocks = [block if cells is None else block[cells] for block, cells in zip(blocks, self._shares)]
-        found = self._local(*blocks) if self._quiet is None else self._quiet.run(self._local, *blocks)
+        try:
+            if self._may_fail:
+                found = run_alike(self.grid, self._name, self._local, *blocks)
+            else:
+                found = self._local(*blocks) if self._quiet is None else self._quiet.run(self._local, *blocks)
+        except Exception as error:
+            if self._may_fail:  # on all processes
+                raise
+            self._tell(error)
+            raise
         results = list(found) if isinstance(found, tuple) else [found]
         if self._combination is not None:
             results = [self._combination.of(each) for each in results]
@@ -188,6 +205,13 @@ class Course:
             for array, layout, shape in zip(results, self._layouts, self._shapes, strict=True)
         ]
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _tell(self, error: Exception) -> None:
+        """Tells the others of an error in the local computation, if they still meet this process in the operation."""
+        if self._combination is not None:
+            self._combination.refuse(error)
+        elif self._meets:
+            self.grid.process.gate.spare(error)  # which notes it where the operation was called
 
     def _result(self, array: Any, layout: Layout, shape: Shape, blocks: Sequence[Any]) -> Any:
         array = np.asarray(array)

@@ -84,3 +84,10 @@ class Combination:
         opening, x = call.opening_for(x, None)  # type: ignore[assignment]  # an array was given
         agreed, frames = call.agree(opening, x)
         return agreed.run(x, None, frames)
+
+    def refuse(self, error: Exception) -> None:
+        """Raise ``error``, which this process has had instead of finding anything, on all.  Collective as `of`."""
+        grid = self._grid
+        name = grid.process.gate.thread_name()
+        call = self._operation.find_call(grid, self._axes, self._arguments, thread_name=name)
+        call.agree(call.refusal(error, f" (on {call.label(call.comm.rank)})"), None)

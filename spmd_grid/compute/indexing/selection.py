@@ -34,6 +34,7 @@ from spmd_grid.compute.indexing.shardings import (
     positions_of,
     result_sharding,
 )
+from spmd_grid.compute.plain_operands import note_operands
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, one_layout, plain_sharding
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
 from spmd_grid.grid.layout import Layout
@@ -50,9 +51,9 @@ _BOUNDS = int, type(None)
 
 
 class _Course:
-    """The way arrays of one layout are indexed by one key, on one process; found once."""
+    """The way arrays of one layout are indexed by one key, on one process; found once.  ``moves``: whether cells do."""
 
-    __slots__ = ("_cells", "_held", "_is_view", "_kept", "_moves", "_reads_halos", "_result", "_selection", "_view")
+    __slots__ = ("_cells", "_held", "_is_view", "_kept", "_reads_halos", "_result", "_selection", "_view", "moves")
 
     def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex):
         whole = plain_sharding(layout.sharding)
@@ -60,20 +61,20 @@ class _Course:
         self._cells = selection.slices_in_local(layout, coords)
         self._held = held_sharding(whole, shape, selection)
         self._kept = kept_sharding(whole, shape, selection)
-        self._moves = self._kept.grid != layout.grid or not cut_alike(self._held, self._kept, selection.counts)
+        self.moves = self._kept.grid != layout.grid or not cut_alike(self._held, self._kept, selection.counts)
         self._result = one_layout(Layout(result_sharding(whole, shape, selection), selection.result_shape()))
         self._selection = selection
         self._view = selection.view_key()
         self._reads_halos = False
-        if self._moves and layout.sharding.halo_sizes is not None:
+        if self.moves and layout.sharding.halo_sizes is not None:
             cells = cells_in_local(layout, self._result, selection, positions_of(selection, layout.ndim), coords)
             if cells is not None:
-                self._cells, self._moves, self._reads_halos = cells, False, True
-        self._is_view = not self._moves and self._view is None and self._result.ndim > 0
+                self._cells, self.moves, self._reads_halos = cells, False, True
+        self._is_view = not self.moves and self._view is None and self._result.ndim > 0
 
     def run(self, a: ArrayOnGrid) -> Any:
         """The selected cells.  Collective over a's grid, if cells move."""
-        if self._moves or (self._reads_halos and not is_ready(a)):
+        if self.moves or (self._reads_halos and not is_ready(a)):
             return a.grid.process.gate.run("getitem", self.run_in_gate, a)
         if self._is_view:  # the rest of `_cells_of`, in short
             return self._borrowed(a, a.stored[self._cells])
@@ -87,7 +88,7 @@ class _Course:
 
     def _cells_of(self, a: ArrayOnGrid) -> Any:
         block = a.stored[self._cells]
-        if self._moves:
+        if self.moves:
             block = reshard_local(np.ascontiguousarray(block), self._held, self._kept, a.grid, self._selection.counts)
             return sharded_like(a, block if self._view is None else block[self._view], self._result)
         if self._view is not None:
@@ -110,6 +111,8 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
     course = None if known is None else kept.get(known)
     if course is None:
         check_plain("getitem", "the index", key)
+        if not is_sharded(key):
+            note_operands(a.grid, "getitem", key)
         cells = cells_named("getitem", key, a.shape) if known is None else None
         if cells is not None:
             return look_up(a, cells)
@@ -124,6 +127,8 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
             return _get_listed(a, listed)
         course = _Course(a.layout, selection, a.grid.own_coords)
         _keep(kept, known, course)
+        if course.moves and a.grid.settle is not None:
+            a.grid.process.gate.run("getitem", a.grid.settle)
     return course.run(a)
 
 

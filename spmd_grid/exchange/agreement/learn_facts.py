@@ -22,6 +22,16 @@ from spmd_grid.transport.mismatch import in_columns, mismatch
 
 __all__ = ["encode_error", "error_from", "learn_facts", "swap_texts"]
 
+# The classes of errors that a process may name to others: no name in a message is looked up anywhere else.
+_OF_PYTHON: tuple[type[Exception], ...] = (
+    *(ArithmeticError, AssertionError, AttributeError, FloatingPointError, IndexError, KeyError, LookupError),
+    *(MemoryError, NotImplementedError, OSError, OverflowError, RecursionError, RuntimeError, TypeError, ValueError),
+    *(ZeroDivisionError, Warning, DeprecationWarning, FutureWarning, RuntimeWarning, UserWarning),
+    *(np.exceptions.ComplexWarning, np.linalg.LinAlgError),
+)
+_KINDS: dict[str, type[Exception]] = {each.__name__: each for each in _OF_PYTHON}
+_KINDS |= {name: getattr(errors, name) for name in errors.__all__ if name != "RankEndedError"}  # which needs a rank
+
 
 def learn_facts(comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], Sequence[str]]) -> list[Facts]:
     """The facts of all members, in member order.
@@ -50,16 +60,23 @@ def learn_facts(comm: Communicator, frames: Frames, body: bytes, describe: Calla
     ]
 
 
-def encode_error(error: SpmdError) -> bytes:
-    """Bytes from which other processes make the same error."""
-    return f"{type(error).__name__}\n{error}".encode()
+def encode_error(error: Exception, where: str = "") -> bytes:
+    """Bytes from which other processes make the same error, or one of the nearest class that has a name here.
+
+    ``where`` is added to its text.
+    """
+    found = type(error)
+    kind = next((each for each in found.__mro__ if _KINDS.get(each.__name__) is each), SpmdError)
+    shown = f"{error}" if kind is found else f"{found.__name__}: {error}"
+    return f"{kind.__name__}\n{shown}{where}".encode(errors="backslashreplace")
 
 
-def error_from(text: bytes) -> SpmdError:
-    """The error from which `encode_error` made these bytes."""
+def error_from(text: bytes) -> Exception:
+    """The error from which `encode_error` made these bytes; all members make it."""
     name, _, message = text.decode().partition("\n")
-    kind = getattr(errors, name) if name in errors.__all__ else SpmdError
-    return kind(message)
+    error = _KINDS.get(name, SpmdError)(message)
+    error.is_agreed = True  # type: ignore[attr-defined]  # for the gate
+    return error
 
 
 def _raise_mismatch(comm: Communicator, columns: Sequence[str]) -> NoReturn:

@@ -171,7 +171,7 @@ def piecewise(x: Operand, condlist: Any, funclist: Sequence[Any], *args: Any, **
     def local(block: np.ndarray, *masks: np.ndarray) -> np.ndarray:
         return np.piecewise(block, list(masks), functions, *args, **kw)
 
-    return elementwise("piecewise", local, x, *conditions)
+    return elementwise("piecewise", local, x, *conditions, may_fail=any(map(callable, functions)))
 
 
 @composite(np.array_equiv)

@@ -49,8 +49,8 @@ _TURNS = 8  # operations on arrays of one kind that Python makes, before compile
 class CollectiveCall:
     """An operation with checked arguments on one group: all that does not depend on the arrays.
 
-    ``lets_read``: whether other members may read this member's array in memory; started operations send messages,
-    unless all arrays are posted with the frames.
+    ``lets_read``: whether others may read this member's array; started operations send messages, unless all are posted.
+    ``told``: what reports add to the text of the call; it is not compared.
     """
 
     __slots__ = (
@@ -69,6 +69,7 @@ class CollectiveCall:
         "quick",
         "sizes",
         "takes_array",
+        "told",
         "turns",
     )
 
@@ -82,9 +83,9 @@ class CollectiveCall:
         path: str,
         thread_name: str = "",
     ):
-        self.op, self.grid, self.axes = op, grid, axes
-        self.sizes = grid.grid.grid_shape(axes) if axes else ()
+        self.op, self.grid, self.axes, self.sizes = op, grid, axes, grid.grid.grid_shape(axes) if axes else ()
         self._text = text_of_call(f"{op.name}.{kind}" if kind else op.name, grid.grid, axes, args, thread_name)
+        self.turns, self.told = Turns(), ""
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
@@ -93,24 +94,22 @@ class CollectiveCall:
         if self.path is MIXED and kind.endswith("start"):  # started operations send messages
             self.path = INLINE
         self.lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
-        self.takes_array = op.takes_array(self)
-        self.gives_result = op.gives_result(self)
+        self.takes_array, self.gives_result = op.takes_array(self), op.gives_result(self)
         self._openings: dict[Hashable, Opening] = {}
-        self.turns = Turns()
         self.fingerprint = fingerprint(f"{self._text} on {grid.grid!r} by {self.path}")
 
     def describe(self) -> str:
         """Describe the call for reports."""
-        return self._text
+        return f"{self._text}{self.told}"
 
     def label(self, member: int) -> str:
         """Name a member as the user knows it: ``rank 3 (1, 0)``."""
         return text_of_member(self.grid, self.axes, member)
 
     def opening_for(self, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:
-        """Make the opening that describes this member's arrays; also return its array, converted if necessary.
+        """Make the opening that describes this member's arrays, and return its array, converted if necessary.  Local.
 
-        Local.  An error that the other members must learn of is not raised here: it becomes the opening.
+        An error that the other members must learn of is not raised here: it becomes the opening.
         """
         if not self.takes_array:
             x = None
@@ -148,15 +147,17 @@ class CollectiveCall:
         """The error with this member's name added; for errors that this member alone has."""
         return type(error)(f"{error} (on {self.label(self.comm.rank)})")
 
-    def refusal(self, error: SpmdError) -> Opening:
-        """Make the opening of a member that cannot take part; every member will raise ``error``."""
-        return Opening(ERROR, self.fingerprint, encode_error(error), None)
+    def refusal(self, error: Exception, where: str = "") -> Opening:
+        """Make the opening of a member that cannot take part; all raise ``error``, to whose text ``where`` is added."""
+        return Opening(ERROR, self.fingerprint, encode_error(error, where), None)
 
     def agree(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
         """Exchange headers; return what `CollectiveOperation.resolve` made of them, and the frames.  Collective."""
         comm, meeting = self.comm, self.meeting
         if meeting is None:
             meeting = self.meeting = meeting_of(comm)
+        if self.grid.settle is not None and len(self.axes) == self.grid.ndim:
+            self.grid.settle()
         comm.process.activity = self
         if opening.inline_stop and x is not None and self.path in (INLINE, MIXED):
             comm.frame[: opening.inline_stop] = opening.header + x.tobytes()
@@ -178,7 +179,7 @@ class CollectiveCall:
 
     def _mismatch_row(self) -> tuple[str, ...]:
         """This member, its call, grid, path and call site: a row of the table in a mismatch error."""
-        call = f"{self.label(self.comm.rank)}: {self._text}"
+        call = f"{self.label(self.comm.rank)}: {self.describe()}"
         return call, f" on {self.grid.grid!r}", f" by the path {self.path!r}", f" at {call_site()}"
 
     def resolve(self, opening: Opening, frames: Frames) -> Any:
@@ -188,6 +189,7 @@ class CollectiveCall:
             agreed = self.op.resolve(self, facts)
         except SpmdError as error:
             error.is_shared = True
+            self.grid.forget_functions()
             raise
         kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
         if kinds.count(PLAIN) == self.comm.size:  # headers that announce a second part do not contain all facts

@@ -111,7 +111,7 @@ def test_what_all_know_is_refused_before_anything_is_sent(spmd):
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("call", [0, 1, 2])
 def test_an_error_of_the_kernel_leaves_the_plan_usable(spmd, call, path):
-    """On one rank, in the interior or at the boundary; the others do not hear of it, and nobody hangs."""
+    """On one rank, in the interior or at the boundary; the next operation tells the others, and nobody hangs."""
 
     def body():
         grid = sg.init_grid((3,))
@@ -131,6 +131,8 @@ def test_an_error_of_the_kernel_leaves_the_plan_usable(spmd, call, path):
         else:
             sg.map_overlap(fragile, u, 1)
             assert len(calls) == 3
+        with pytest.raises(sg.MismatchError, match=r"rank 1 \(1,\): failed.* ZeroDivisionError in map_overlap"):
+            sg.map_overlap(simple, u, 1)
         found = sg.map_overlap(simple, u, 1, region=np.s_[1:-1])
         assert found.to_global().tolist() == [0, *range(2, 22, 2), 0]
 
