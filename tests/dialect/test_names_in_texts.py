@@ -17,7 +17,7 @@ from spmd_grid import dialect
 from spmd_grid.cli.main import main
 from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.dialect.execute.table import HANDLERS
-from spmd_grid.errors import DialectError
+from spmd_grid.errors import DialectError, SpmdError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.linear.contractions import product
 from spmd_grid.functions.names import arguments_of, function_name, function_named, known_functions
@@ -71,6 +71,33 @@ def test_every_name_is_a_function_of_the_table():
 FORBIDDEN = [os.system, os.popen, os.remove, shutil.rmtree, subprocess.run, io.open, exec, eval, compile, __import__]
 FORBIDDEN += [np.load, np.save, np.savez, np.savetxt, np.loadtxt, np.genfromtxt, np.fromfile, np.memmap, np.fromregex]
 FORBIDDEN += [np.lib.format.open_memmap, np.frombuffer, np.fromstring, np.vectorize, np.frompyfunc, np.set_printoptions]
+
+
+WALK = """func.func @main(%x: {kind}) {{
+  %0 = "{name}"({operands}) {{{attributes}}} : ({types}) -> {kind}
+  return
+}}
+"""
+WAYS = [("tensor<4x4xf64>", np.ones((4, 4)), 1, "axis = 0"), ("tensor<4xi64>", np.arange(4), 2, "")]
+
+
+@pytest.mark.parametrize(("kind", "array", "n", "attributes"), WAYS)
+def test_every_name_computes_or_is_refused(kind, array, n, attributes, tmp_path, monkeypatch):
+    """Calls of all names that the reader takes give an array, or an error of the package."""
+    monkeypatch.chdir(tmp_path)
+    outcomes = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # logarithms of zero and their like
+        for name in (*known_functions(), *STEPS):
+            operands, types = ", ".join(["%x"] * n), ", ".join([kind] * n)
+            text = WALK.format(kind=kind, name=name, operands=operands, types=types, attributes=attributes)
+            try:
+                FunctionRunner(dialect.parse(text)).call("main", [array])
+                outcomes.append("computed")
+            except SpmdError as error:
+                outcomes.append(type(error).__name__)
+    assert len(outcomes) > 300 and outcomes.count("computed") > 20
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_name_reaches_files_code_or_the_system():

@@ -67,6 +67,8 @@ def _plain(found: Attribute) -> Any:
 def as_called(function: Callable[..., Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
     """The results of a function of numpy, with arguments as its signature has them."""
     if function is np.einsum:
+        if "subscripts" not in options:
+            raise ShapeError("numpy.einsum: the attribute subscripts is missing")
         return function(options["subscripts"], *arrays, **{k: x for k, x in options.items() if k != "subscripts"})
     if function is np.concatenate:
         return function(list(arrays), **options)
