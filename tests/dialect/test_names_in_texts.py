@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("xdsl")
 
+import spmd_grid as sg
 from spmd_grid import dialect
 from spmd_grid.cli.main import main
 from spmd_grid.dialect.execute.runner import FunctionRunner
@@ -21,7 +22,7 @@ from spmd_grid.errors import DialectError, SpmdError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.linear.contractions import product
 from spmd_grid.functions.names import arguments_of, function_name, function_named, known_functions
-from spmd_grid.functions.table import _TABLE, entry_of, registered, rule
+from spmd_grid.functions.table import _TABLE, call, entry_of, registered, rule
 from spmd_grid.functions.ufuncs import entry_of_ufunc
 from spmd_grid.program.text.calls import MANUAL, OPAQUE, OWN, STEPS
 
@@ -221,6 +222,27 @@ def test_a_rule_that_the_program_has_registered_has_a_name():
     finally:
         del _TABLE[softplus]
     refusal(texts("spmd_grid.softplus")[0])
+
+
+def erf(x):
+    """A function of the user's with the name of one of the engine's own."""
+    return x + 1
+
+
+def put(x):
+    """A function of the user's with the name of a step."""
+    return x + 2
+
+
+@pytest.mark.parametrize("function", [erf, put])
+def test_a_function_whose_name_means_another_is_printed_as_one_of_pythons(function):
+    grid = sg.Grid((2,))
+    rule(function)(lambda x: elementwise(function.__name__, function, x))
+    try:
+        text = sg.partition(sg.trace(lambda x: call(function, x), sg.ArraySpec((4,))), grid).text("traced")
+    finally:
+        del _TABLE[function]
+    assert "@spmd_grid.opaque" in text and f"@spmd_grid.{function.__name__}" not in text
 
 
 @pytest.mark.parametrize("options", [(), ("--emit", "traced"), ("--check", "serial")])

@@ -44,8 +44,8 @@ def named_function(name: str) -> Callable[..., Any]:
 
 def plain_arguments(op: Operation, function: Callable[..., Any]) -> dict[str, Any]:
     """The plain arguments of a call: the attributes that are arguments of its function's rule, and no others."""
-    given = {**op.attributes, **op.properties}
-    return {name: _plain(found) for name, found in given.items() if name in arguments_of(function)}
+    given, known = {**op.attributes, **op.properties}, arguments_of(function)
+    return {name: _plain(found) for name, found in given.items() if name in known}
 
 
 def _plain(found: Attribute) -> Any:
