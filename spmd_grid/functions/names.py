@@ -17,7 +17,7 @@ from spmd_grid.functions.linear.contractions import product
 from spmd_grid.functions.table import Function, entry_of, registered
 from spmd_grid.functions.ufuncs import entry_of_ufunc
 
-__all__ = ["arguments_of", "function_name", "function_named", "known_functions"]
+__all__ = ["arguments_of", "function_name", "function_named", "has_name", "known_functions"]
 
 _SPACES = ("numpy", np), ("numpy.linalg", np.linalg), ("numpy.fft", np.fft)
 _NAMED = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
@@ -48,6 +48,11 @@ def function_named(name: str) -> Function | None:
     (True, None)
     """
     return known_functions().get(name)
+
+
+def has_name(function: Function) -> bool:
+    """Whether a text that has the name of a function means this function, and no other or none.  Local."""
+    return function is product or function_named(function_name(function)) == function
 
 
 def known_functions() -> Mapping[str, Function]:
@@ -81,7 +86,6 @@ def _accumulates(ufunc: np.ufunc) -> bool:
     return ufunc.signature is None and (ufunc.nin, ufunc.nout) == (2, 1)
 
 
-@lru_cache(512)
 def arguments_of(function: Function) -> frozenset[str]:
     """The names of the arguments that a text may give a function: those of its rule.
 

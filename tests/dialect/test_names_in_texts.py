@@ -13,15 +13,16 @@ import pytest
 
 pytest.importorskip("xdsl")
 
+import spmd_grid as sg
 from spmd_grid import dialect
 from spmd_grid.cli.main import main
 from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.dialect.execute.table import HANDLERS
-from spmd_grid.errors import DialectError
+from spmd_grid.errors import DialectError, SpmdError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.linear.contractions import product
 from spmd_grid.functions.names import arguments_of, function_name, function_named, known_functions
-from spmd_grid.functions.table import _TABLE, entry_of, registered, rule
+from spmd_grid.functions.table import _TABLE, call, entry_of, registered, rule
 from spmd_grid.functions.ufuncs import entry_of_ufunc
 from spmd_grid.program.text.calls import MANUAL, OPAQUE, OWN, STEPS
 
@@ -71,6 +72,33 @@ def test_every_name_is_a_function_of_the_table():
 FORBIDDEN = [os.system, os.popen, os.remove, shutil.rmtree, subprocess.run, io.open, exec, eval, compile, __import__]
 FORBIDDEN += [np.load, np.save, np.savez, np.savetxt, np.loadtxt, np.genfromtxt, np.fromfile, np.memmap, np.fromregex]
 FORBIDDEN += [np.lib.format.open_memmap, np.frombuffer, np.fromstring, np.vectorize, np.frompyfunc, np.set_printoptions]
+
+
+WALK = """func.func @main(%x: {kind}) {{
+  %0 = "{name}"({operands}) {{{attributes}}} : ({types}) -> {kind}
+  return
+}}
+"""
+WAYS = [("tensor<4x4xf64>", np.ones((4, 4)), 1, "axis = 0"), ("tensor<4xi64>", np.arange(4), 2, "")]
+
+
+@pytest.mark.parametrize(("kind", "array", "n", "attributes"), WAYS)
+def test_every_name_computes_or_is_refused(kind, array, n, attributes, tmp_path, monkeypatch):
+    """Calls of all names that the reader takes give an array, or an error of the package."""
+    monkeypatch.chdir(tmp_path)
+    outcomes = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # logarithms of zero and their like
+        for name in (*known_functions(), *STEPS):
+            operands, types = ", ".join(["%x"] * n), ", ".join([kind] * n)
+            text = WALK.format(kind=kind, name=name, operands=operands, types=types, attributes=attributes)
+            try:
+                FunctionRunner(dialect.parse(text)).call("main", [array])
+                outcomes.append("computed")
+            except SpmdError as error:
+                outcomes.append(type(error).__name__)
+    assert len(outcomes) > 300 and outcomes.count("computed") > 20
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_name_reaches_files_code_or_the_system():
@@ -194,6 +222,27 @@ def test_a_rule_that_the_program_has_registered_has_a_name():
     finally:
         del _TABLE[softplus]
     refusal(texts("spmd_grid.softplus")[0])
+
+
+def erf(x):
+    """A function of the user's with the name of one of the engine's own."""
+    return x + 1
+
+
+def put(x):
+    """A function of the user's with the name of a step."""
+    return x + 2
+
+
+@pytest.mark.parametrize("function", [erf, put])
+def test_a_function_whose_name_means_another_is_printed_as_one_of_pythons(function):
+    grid = sg.Grid((2,))
+    rule(function)(lambda x: elementwise(function.__name__, function, x))
+    try:
+        text = sg.partition(sg.trace(lambda x: call(function, x), sg.ArraySpec((4,))), grid).text("traced")
+    finally:
+        del _TABLE[function]
+    assert "@spmd_grid.opaque" in text and f"@spmd_grid.{function.__name__}" not in text
 
 
 @pytest.mark.parametrize("options", [(), ("--emit", "traced"), ("--check", "serial")])

@@ -205,5 +205,5 @@ def _placed(op: Operation) -> Iterator[None]:
         raise
     except RecursionError:
         raise ExecutionError(f"{name_of(op)}: regions are nested too deeply", known_position(op)) from None
-    except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError, MemoryError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
         raise ExecutionError(f"{name_of(op)}: {error}", known_position(op)) from error

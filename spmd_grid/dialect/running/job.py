@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from spmd_grid.dialect.running.checking import compared
 from spmd_grid.dialect.running.inputs import as_value, whole_arguments
 from spmd_grid.dialect.running.showing import in_lines, in_one_line, saved
 from spmd_grid.dialect.syntax.positions import known_position
+from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -195,16 +197,16 @@ def _shown_values(where: str, function: Operation) -> Callable[[Operation, Seque
 
 def _on_first(world: Any, report: Callable[[], None]) -> None:
     """Let process 0 report; its error is raised by all."""
-    error: Exception | None = None
+    error: SpmdError | None = None
     if world.rank == 0:
         try:
             report()
-        except (ExecutionError, CheckError) as found:
+        except SpmdError as found:
             error = found
-    text = pickle.dumps(None if error is None else (type(error).__name__, str(error)))
-    failed = pickle.loads(swap_texts(world, text if world.rank == 0 else b"")[0])
+    text = json.dumps(None if error is None else [isinstance(error, CheckError), str(error)]).encode()
+    failed = json.loads(swap_texts(world, text if world.rank == 0 else b"")[0])
     if failed is not None:
-        raise {"CheckError": CheckError, "ExecutionError": ExecutionError}[failed[0]](failed[1])
+        raise (CheckError if failed[0] else ExecutionError)(failed[1])
 
 
 # -- annotated functions -------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Shardings in the words of GSPMD, ``mhlo.sharding = "{devices=[2,1]<=[2]}"``, which are refused where they cut.
 
-Types beside them are global, and nothing else in the text says so: who ignores them computes other numbers.
+Types beside them are global, and nothing else in the text says so: a run that ignored them would compute other numbers.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from spmd_grid.functions.names import function_name, function_named
+from spmd_grid.functions.names import function_name, has_name
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Program, Value
 from spmd_grid.program.lowerings.eager import Eager
-from spmd_grid.program.text.calls import CONSTANT, MANUAL, OPAQUE, Calls, attributes_text
+from spmd_grid.program.text.calls import CONSTANT, MANUAL, OPAQUE, PREFIX, STEPS, Calls, attributes_text
 from spmd_grid.program.text.constants import constant_text, value_text
 from spmd_grid.program.text.types import sharding_text
 
@@ -91,7 +91,8 @@ def operation_name(operation: Operation) -> str:
     function = lowering.called if isinstance(lowering, Eager) else operation.function
     if function is not None:
         name = function_name(function)
-        return name if function_named(name) is not None else OPAQUE
+        is_step = name.startswith(PREFIX) and name in STEPS
+        return OPAQUE if is_step or not has_name(function) else name
     if isinstance(lowering, Eager) and lowering.told is not None:
         return f"spmd_grid.{lowering.told[0]}"
     if operation.name in _OWN or operation.name.endswith("_finish"):

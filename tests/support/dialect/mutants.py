@@ -14,12 +14,12 @@ STRANGE = [
 ]
 # Of attacks: names of code, arguments that name files, and what only looks like cells, types and shardings.
 NAMES = [
-    *"numpy.load numpy.savetxt numpy.save numpy.fromfile numpy.memmap numpy.f2py.os.system os.system numpy.add.at".split(),
-    *"numpy.testing.runstring numpy.ctypeslib.load_library numpy.add.__class__ numpy.vectorize spmd_grid.<lambda>".split(),
+    *"numpy.load numpy.savetxt numpy.save numpy.fromfile numpy.memmap numpy.f2py.os.system os.system".split(),
+    *"numpy.testing.runstring numpy.ctypeslib.load_library numpy.add.__class__ numpy.vectorize numpy.add.at".split(),
     *"spmd_grid.os.system spmd_grid.__import__ spmd_grid.load spmd_grid.opaque spmd_grid.manual spmd_grid.pick".split(),
-    *"spmd_grid.mean_total spmd_grid.write spmd_grid.constant spmd_grid.transform_along numpy.add.accumulate".split(),
-    *"numpy.sum numpy.add numpy.einsum numpy.copyto numpy.piecewise numpy.apply_along_axis numpy.pad numpy.shape".split(),
-    *"numpy.result_type numpy.array_split".split(),
+    *"spmd_grid.mean_total spmd_grid.write spmd_grid.constant spmd_grid.transform_along spmd_grid.<lambda>".split(),
+    *"numpy.sum numpy.add numpy.einsum numpy.copyto numpy.piecewise numpy.apply_along_axis numpy.pad".split(),
+    *"numpy.shape numpy.result_type numpy.array_split numpy.add.accumulate".split(),
 ]
 ARGUMENTS = [
     *('file = "stolen"', 'fname = "stolen"', "allow_pickle = true", 'command = "id > stolen"', 'out = "stolen"'),

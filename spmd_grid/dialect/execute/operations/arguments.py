@@ -44,8 +44,8 @@ def named_function(name: str) -> Callable[..., Any]:
 
 def plain_arguments(op: Operation, function: Callable[..., Any]) -> dict[str, Any]:
     """The plain arguments of a call: the attributes that are arguments of its function's rule, and no others."""
-    given = {**op.attributes, **op.properties}
-    return {name: _plain(found) for name, found in given.items() if name in arguments_of(function)}
+    given, known = {**op.attributes, **op.properties}, arguments_of(function)
+    return {name: _plain(found) for name, found in given.items() if name in known}
 
 
 def _plain(found: Attribute) -> Any:
@@ -67,6 +67,8 @@ def _plain(found: Attribute) -> Any:
 def as_called(function: Callable[..., Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
     """The results of a function of numpy, with arguments as its signature has them."""
     if function is np.einsum:
+        if "subscripts" not in options:
+            raise ShapeError("numpy.einsum: the attribute subscripts is missing")
         return function(options["subscripts"], *arrays, **{k: x for k, x in options.items() if k != "subscripts"})
     if function is np.concatenate:
         return function(list(arrays), **options)
