@@ -63,8 +63,9 @@ def _shown(operand: Any) -> str:
     if is_sharded(operand):
         return type(operand).__name__
     if isinstance(operand, np.ndarray):
-        digest = blake2b(np.ascontiguousarray(operand).tobytes(), digest_size=6).hexdigest()
-        return f"{operand.dtype} {operand.shape} #{digest}"
+        # Of objects, the addresses differ.
+        cells = b"" if operand.dtype.hasobject else np.ascontiguousarray(operand).tobytes()
+        return f"{operand.dtype} {operand.shape} #{blake2b(cells, digest_size=6).hexdigest()}"
     if isinstance(operand, tuple | list):
         try:
             return _cut(f"{type(operand).__name__}({', '.join(map(_shown, operand))})")
