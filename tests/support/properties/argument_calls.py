@@ -204,7 +204,7 @@ def _has_sharded(x: Any, depth: int = 0) -> bool:
 
 
 def _finished(found: Any) -> Any:
-    """What has been started is waited for; what is entered is left."""
+    """Wait for an operation that has been started, and enter and leave a context."""
     if isinstance(found, sg.Request | sg.Saving):
         return found.wait()
     if isinstance(found, sg.HaloExchange):

@@ -76,7 +76,7 @@ def ints(low: int, high: int, least: int = 1, most: int = 2) -> Draw:
 
 
 def either(*draws: Draw) -> Draw:
-    """What one of ``draws`` gives."""
+    """A value that one of ``draws`` gives."""
     return lambda r, w: r.choice(draws)(r, w)
 
 
