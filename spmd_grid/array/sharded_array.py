@@ -247,11 +247,8 @@ class ShardedArray(ComputingArray):
         recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(_MethodCall(f"update_halo(periodic={periodic})"), self, self._update_halo, periodic)
-        sharding = self.sharding
-        if sharding.halo_sizes is not None:
-            cuts = sharding.split_axes, sharding.halo_sizes
-            blocks = sharding.blocks, sharding.sharded_dims_offsets
-            update_halo.refresh(self.stored_to_write(), self._grid, *cuts, periodic, self.shape, *blocks)
+        if self.sharding.halo_sizes is not None:
+            update_halo.refresh(self.stored_to_write(), self._grid, self._layout, periodic)
         else:
             as_periodic(periodic, self.ndim)
         return self.with_fresh_halos()

@@ -82,10 +82,10 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
                     result = on_equal_layouts(ufunc, self, inputs, options["out"][0])
                 else:
                     result = None
-                if result is None and any(_decides_itself(type(x)) for x in inputs):
+                if result is None and any(map(_decides_itself, map(type, inputs))):
                     return NotImplemented
                 return call_rule(self, ufunc, entry_of_ufunc(ufunc), inputs, options) if result is None else result
-            if method == "reduce" and ufunc in REDUCTIONS:
+            if method == "reduce" and ufunc in REDUCTIONS and is_sharded(inputs[0]):
                 options.setdefault("axis", 0)
                 if "out" in options:
                     options["out"] = options["out"][0]

@@ -24,7 +24,7 @@ A user's own function is registered in a few lines, and called by `call`:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from inspect import BoundArguments, Signature, signature
+from inspect import BoundArguments, Parameter, Signature, signature
 from typing import Any, NamedTuple, TypeVar
 
 from spmd_grid.errors import ImplicitGatherError
@@ -73,7 +73,11 @@ class Entry(NamedTuple):
                 " array (collective)"
             ) from None
         for parameter, value in bound.arguments.items():
-            check_plain(name, parameter, value, computes=True)
+            if self.signature.parameters[parameter].kind is Parameter.VAR_POSITIONAL:
+                for operand in value:
+                    check_plain(name, "an operand", operand, computes=True)
+            else:
+                check_plain(name, parameter, value, computes=True)
         return bound
 
 

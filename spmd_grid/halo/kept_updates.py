@@ -95,7 +95,7 @@ def refresh(local: np.ndarray, grid: ProcessGrid, layout: Layout) -> KeptUpdate 
     """
     sharding, process = layout.sharding, grid.process
     if get_ident() != process.gate.owner:
-        _update(local, grid, layout)
+        update_halo.refresh(local, grid, layout, False)
         return None
     kept: _Kept | None = grid.updates
     if kept is None:
@@ -113,25 +113,11 @@ def refresh(local: np.ndarray, grid: ProcessGrid, layout: Layout) -> KeptUpdate 
                 dropped.is_kept = False
         if found < _WITHOUT_PLAN:
             updates[key] = found + 1
-            _update(local, grid, layout)
+            update_halo.refresh(local, grid, layout, False)
             return None
         found = updates[key] = KeptUpdate(kept.owner, axes, layout, local.dtype)
     found.run(local)  # type: ignore[union-attr]  # it is planned
     return found  # type: ignore[return-value]
-
-
-def _update(local: np.ndarray, grid: ProcessGrid, layout: Layout) -> None:
-    sharding = layout.sharding
-    update_halo.refresh(
-        local,
-        grid,
-        sharding.split_axes,
-        sharding.halo_sizes,
-        False,
-        layout.global_shape,
-        sharding.blocks,
-        sharding.sharded_dims_offsets,
-    )
 
 
 @lru_cache(1024)

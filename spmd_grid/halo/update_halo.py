@@ -23,6 +23,7 @@ from spmd_grid.exchange.transfer.execute import copy_from, next_tag, send_and_re
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.blocks import block_starts
+from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.grid.starts import BlockStarts
@@ -86,8 +87,10 @@ class UpdateHalo(CollectiveOperation):
         arguments: tuple[Any, ...] = split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
         return gate_of(self.name, grid).run(self.name, self._move, "", self._update, x, grid, arguments)
 
-    def refresh(self, x: np.ndarray, grid: ProcessGrid, *arguments: Any) -> np.ndarray:
-        """As the call, as a part of an operation that has gone through the gate."""
+    def refresh(self, x: np.ndarray, grid: ProcessGrid, layout: Layout, periodic: PeriodicLike) -> np.ndarray:
+        """As the call, for the local array of a layout, as a part of an operation that has gone through the gate."""
+        of = layout.sharding
+        arguments = of.split_axes, of.halo_sizes, periodic, layout.global_shape, of.blocks, of.sharded_dims_offsets
         return self._move("", self._update, x, grid, arguments)
 
     def _move(

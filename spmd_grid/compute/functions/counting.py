@@ -42,6 +42,8 @@ def _countable(a: Operand) -> Operand:
 @composite(np.histogram_bin_edges)
 def histogram_bin_edges(a: Operand, bins: Any = 10, range: Any = None, weights: Operand = None) -> Operand:
     """np.histogram_bin_edges, of a number of bins or of edges: an array that every process has whole."""
+    if not is_sharded(a):
+        raise NotImplementedError("histogram_bin_edges of a plain array with sharded arguments")
     a = _countable(a)
     return replicated(
         a, np.histogram_bin_edges(np.empty(0, a.dtype), *_bins_and_range("histogram_bin_edges", a, bins, range))

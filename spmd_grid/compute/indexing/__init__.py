@@ -4,6 +4,7 @@ index        indices: the cells that they name
 selection    slices: which cells of which block they name, and how the result is spread
 shardings    the shardings that follow from a slice
 fresh        slices whose cells lie in halos that are fresh
+values       checks of the values that are written
 puts         assignments to slices, the short way
 masks        masks of the array's own shape
 picks        lists of numbers along one dimension

@@ -121,8 +121,7 @@ def _check(a: ArrayOnGrid) -> None:
     _agree.agree(grid, axes, f"of an array with {'fresh' if a.halos_are_fresh else 'stale'} halos")
     if not a.halos_are_fresh:
         return
-    sharding, cells = a.sharding, np.array(a.stored)
-    options = sharding.blocks, sharding.sharded_dims_offsets
-    update_halo.refresh(cells, grid, sharding.split_axes, sharding.halo_sizes, False, a.shape, *options)
+    cells = np.array(a.stored)
+    update_halo.refresh(cells, grid, a.layout, False)
     holds = cells.tobytes() == a.stored.tobytes() and a.fresh_halos_hold()
     _agree.agree(grid, axes, "of an array whose halos were compared", None if holds else _unmarked(a))

@@ -34,15 +34,15 @@ from spmd_grid.compute.indexing.shardings import (
     positions_of,
     result_sharding,
 )
+from spmd_grid.compute.indexing.values import check_dtype, fitting, plain_value
 from spmd_grid.compute.plain_operands import note_operands
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, one_layout, plain_sharding
-from spmd_grid.errors import DTypeError, OutputError, ShapeError
+from spmd_grid.errors import OutputError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.calls.arguments import as_array
 from spmd_grid.plain_arrays import check_plain
 from spmd_grid.reshard.execute import reshard_local
-from spmd_grid.typing import MultiIndex, Shape
+from spmd_grid.typing import MultiIndex
 
 __all__ = ["get", "number_of", "put"]
 
@@ -205,15 +205,15 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
     if is_sharded(value):
         a.grid.check_same_program(value.grid, "setitem")
     else:
-        value = _plain_value(value)
+        value = plain_value(value)
     mask = _mask_in("setitem", key, a)
     if mask is not None:
-        _check_dtype(a, value)
+        check_dtype(a, value)
         put_masked(a, mask, value)
         return
     cells = cells_to_put(key, a)
     if cells is not None:
-        put_cells(a, cells, _fitting(a, value, cells.shape))
+        put_cells(a, cells, fitting(a, value, cells.shape))
         return
     listed = list_in(key, a.shape)
     if listed is not None:
@@ -221,7 +221,7 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         return
     selection = as_selection(key, a.shape)
     shape = selection.result_shape()
-    value = _fitting(a, value, shape)
+    value = fitting(a, value, shape)
     if known is not None and selection.view_key() is None and value.shape == selection.counts:
         course = PutCourse(a.layout, selection, value.layout, a.grid.own_coords)
         _keep(a.grid.functions, known, course)
@@ -230,47 +230,13 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         a.grid.process.gate.run("setitem", _put, a, selection, value)
 
 
-def _plain_value(value: Any) -> Any:
-    """``value`` as an array, or a number as it is.  Local.  Raises DTypeError."""
-    if isinstance(value, np.ndarray | np.generic | int | float | complex):
-        check_plain("setitem", "value", value)
-        return value
-    return as_array("setitem", value, "value")
-
-
-def _fitting(a: ArrayOnGrid, value: Any, shape: Shape) -> Any:
-    """``value``, which must broadcast to ``shape``, without the dimensions that it has beyond that.
-
-    Collective over the grid of a sharded value with such dimensions.
-    """
-    found = value.shape if is_sharded(value) else np.shape(value)
-    extra = max(len(found) - len(shape), 0)
-    if found[:extra] != (1,) * extra or not _broadcasts(found[extra:], shape):
-        raise ShapeError(f"setitem: value has shape {found}; it must broadcast to {shape}")
-    _check_dtype(a, value)
-    if not extra:
-        return value
-    return get(value, (0,) * extra) if is_sharded(value) else np.reshape(value, found[extra:])
-
-
-def _check_dtype(a: ArrayOnGrid, value: Any) -> None:
-    dtype = value.dtype if isinstance(value, np.ndarray) or is_sharded(value) else np.asarray(value).dtype
-    if dtype.kind not in "biufc" and not np.can_cast(dtype, a.dtype, "same_kind"):
-        raise DTypeError(f"setitem: value has dtype {dtype}; it cannot be cast to {a.dtype}")
-    if not is_sharded(value) and not np.ndim(value):
-        try:
-            np.empty((), a.dtype)[...] = value
-        except (TypeError, ValueError, OverflowError) as error:  # such as a complex number, or one out of bounds
-            raise DTypeError(f"setitem: value is {value!r}, and the dtype is {a.dtype}: {error}") from None
-
-
 def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
     """``a[key] = value`` with a list of numbers in the key."""
     shape = list(as_selection(listed.rest, a.shape).result_shape())
     del shape[listed.axis]
     numbers = listed.numbers
     shape.insert(0 if listed.leads else listed.axis, numbers.shape[0])
-    value = _fitting(a, value, tuple(shape))
+    value = fitting(a, value, tuple(shape))
     part: Any = a if listed.is_alone else get(a, listed.rest)
     is_spread = is_sharded(numbers)
     if is_spread:
@@ -287,13 +253,6 @@ def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
     (put_rows if is_spread else put_picks)(part, numbers, listed.axis, value)
     if part is not a:
         put(a, listed.rest, part)
-
-
-def _broadcasts(shape: Shape, target: Shape) -> bool:
-    try:
-        return np.broadcast_shapes(shape, target) == target
-    except ValueError:
-        return False
 
 
 def _put(a: ArrayOnGrid, selection: Selection, value: Any) -> None:

@@ -16,6 +16,7 @@ from spmd_grid.functions.interface import Interface, Iterator, shape_of
 from spmd_grid.functions.linear.linear_algebra import norm
 from spmd_grid.functions.reductions.scans import ASSOCIATIVE, scanned_dtype
 from spmd_grid.functions.table import no_rule
+from spmd_grid.plain_arrays import check_plain
 from spmd_grid.program.lowerings.concatenation import Concatenate
 from spmd_grid.program.lowerings.fresh import Fresh
 from spmd_grid.program.lowerings.reshapes import Reshape, reshape_interface
@@ -55,6 +56,7 @@ def get(a: Any, key: Any) -> Any:
 
 def put(a: Any, key: Any, value: Any) -> Any:
     """The array ``a`` after ``a[key] = value``."""
+    check_plain("setitem", "value", value)
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) == 1 and _is_traced(keys[0]):
         mask = keys[0]

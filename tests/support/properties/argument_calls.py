@@ -45,8 +45,10 @@ _OTHER = {
     ("from_function", "f"): "f",
     ("map_overlap", "u"): "field",
     ("fields", "fields"): "field",
-    ("save_vtk", "arrays"): "state",
-    ("save_hdf5", "arrays"): "state",
+    ("save_vtk", "arrays"): "named",
+    ("save_hdf5", "arrays"): "named",
+    ("init_grid", "shape"): "grid_shape",
+    ("einsum", "operands"): "a",
     ("save_zarr", "arrays"): "a",
     ("plan_reshard", "source"): "sharding",
     ("reshard", "from_sharding"): "sharding",
@@ -126,7 +128,7 @@ def _ufuncs() -> list[str]:
 
 def draw_case(entry: Entry, r: Random, w: World, odd: Random | None = None) -> Case:
     """A call of ``entry``; the arguments come from ``r``, one of them from ``odd`` if that is given."""
-    odds = r.choice([0.0, 0.15, 0.6])
+    odds, is_one_wrong = r.choice([(0.0, False), (0.0, True), (0.0, True), (0.15, False), (0.5, False)])
     function = entry.find(r, w)
     args: list[Any] = []
     options: dict[str, Any] = {}
@@ -134,19 +136,24 @@ def draw_case(entry: Entry, r: Random, w: World, odd: Random | None = None) -> C
         args, options = _own_arguments(entry.name, function, r, w, odds)
     else:
         _arguments(entry, r, w, odds, args, options)
+    if is_one_wrong and (args or options):
+        args, options = _with_another(args, options, r)
     if entry.name.startswith("np.") and not any(map(_has_sharded, (*args, *options.values()))):
         args[:1] = [w.arrays[r.choice(sorted(w.arrays))]]  # else it is numpy's alone
     if odd is not None and (args or options):
-        others, other_options = args[:], dict(options)
-        position = odd.randrange(len(args) + len(options))
-        if position < len(args):
-            others[position] = wild(odd)
-        else:
-            other_options[list(options)[position - len(args)]] = wild(odd)
+        others, other_options = _with_another(args, options, odd)
         if not entry.name.startswith("np.") or any(map(_has_sharded, (*others, *other_options.values()))):
             args, options = others, other_options
     shown = [_shown(x) for x in args] + [f"{name}={_shown(x)}" for name, x in options.items()]
     return Case(f"{entry.name}({', '.join(shown)})", lambda: _finished(function(*args, **options)))
+
+
+def _with_another(args: list[Any], options: dict[str, Any], r: Random) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments, of which one is anything."""
+    position = r.randrange(len(args) + len(options))
+    others: dict[Any, Any] = {**dict(enumerate(args)), **options}
+    others[list(others)[position]] = wild(r)
+    return [others[i] for i in range(len(args))], {name: others[name] for name in options}
 
 
 def _arguments(entry: Entry, r: Random, w: World, odds: float, args: list[Any], options: dict[str, Any]) -> None:
@@ -161,7 +168,7 @@ def _arguments(entry: Entry, r: Random, w: World, odds: float, args: list[Any], 
             if short == "full" and p.name == "fill_value":
                 name = "fill_value"
             args.append(value_of(name, r, w, odds))
-        elif p.default is p.empty or r.random() < 0.3:
+        elif p.default is p.empty or r.random() < 0.4:
             options[p.name] = value_of(name, r, w, odds)
 
 
@@ -197,7 +204,7 @@ def _has_sharded(x: Any, depth: int = 0) -> bool:
 
 
 def _finished(found: Any) -> Any:
-    """What has been started is waited for; what is entered is left."""
+    """Wait for an operation that has been started, and enter and leave a context."""
     if isinstance(found, sg.Request | sg.Saving):
         return found.wait()
     if isinstance(found, sg.HaloExchange):

@@ -24,7 +24,7 @@ MOST_SECONDS = 20.0  # of processor time of one process in one call
 _FRAME = 600
 _KINDS = errors.SpmdError, TypeError, ValueError, IndexError, OverflowError, MemoryError, FloatingPointError
 # Errors of a defect, and those of processes that do different things.
-_DEFECTS = errors.HangError, errors.PlanError, UnicodeError
+_DEFECTS = errors.HangError, errors.PlanError
 _BETWEEN = errors.CutOffError, errors.RankEndedError, errors.DeadlockError, errors.MismatchError
 _NAMES = re.compile(r"rank \d+( \([\d, ]*\))?|0x[0-9a-f]+|local shape \([\d, ]*\) at \([\d, ]*\)")
 

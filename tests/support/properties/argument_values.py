@@ -76,13 +76,15 @@ def ints(low: int, high: int, least: int = 1, most: int = 2) -> Draw:
 
 
 def either(*draws: Draw) -> Draw:
-    """What one of ``draws`` gives."""
+    """A value that one of ``draws`` gives."""
     return lambda r, w: r.choice(draws)(r, w)
 
 
 def array(r: Random, w: World) -> Any:
     """An operand: mostly a sharded array."""
-    if r.random() < 0.8:
+    if r.random() < 0.5:
+        return w.arrays[r.choice(["rows", "columns", "halo", "complex", "line"])]
+    if r.random() < 0.7:
         return w.arrays[r.choice(sorted(w.arrays))]
     return r.choice([2, 1.5, np.float32(3), np.arange(5.0), np.ones((7, 5)), [1, 2, 3, 4, 5], True, 1j, "ab"])
 
@@ -170,6 +172,9 @@ RIGHT: dict[str, Draw] = {
     "kind": one_of(None, "stable", "quicksort"),
     "casting": one_of("same_kind", "unsafe", "no"),
     "state": lambda r, w: r.choice([{"u": w.arrays["rows"], "n": 3}, {"p": np.arange(3)}, {"u": w.arrays["halo"]}]),
+    "named": lambda r, w: r.choice([{"u": w.arrays["rows"]}, {"u": w.arrays["rows"], "v": w.arrays["halo"]}]),
+    "grid_shape": one_of((3,), (-1,), [1, 3], (2,)),
+    "shift_axis": one_of(0, "x"),
     "shardings": lambda r, w: r.choice([{"u": w.shardings[0]}, {}, {"v": w.shardings[1]}]),
     "attributes": one_of(None, {"unit": "m"}, {"n": 1.5}, {"v": [1, 2]}),
     "slices": one_of(None, {"u": [slice(0, 2)]}),

@@ -50,10 +50,8 @@ class World:
         """A path in the folder: of a file that is there, or of none."""
         self._n_paths += 1
         new = self.written.with_name(f"{self.written.name}_{self._n_paths}")
-        return r.choice([
-            new, str(new), new.with_suffix(".npy"), self.written, str(self.written), self.written.with_suffix(".npy"),
-            self.written.with_suffix(".zarr"), self.folder,
-        ])  # fmt: skip
+        made = [self.written, self.written.with_suffix(".npy"), self.written.with_suffix(".zarr"), self.folder]
+        return r.choice([new, str(new), new.with_suffix(".npy"), new.with_suffix(".pvti"), str(self.written), *made])
 
     def cells(self) -> list[bytes]:
         """The cells of this process's arrays, halos included."""
