@@ -101,8 +101,10 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     def of_device(process: int) -> list[Any]:
         if wholes is None:
             return device_arguments(job.inputs, types, grid.shape, process_coords(grid, process))
-        return [np.array(x) if isinstance(x, np.ndarray) else x for x in wholes.blocks(every, process)]
+        return list(map(_own, wholes.blocks(every, process)))
 
+    # Before the run, which may write to a file that it has read.
+    by_device = [of_device(process) for process in range(grid.size)] if job.is_checked and not world.rank else []
     shown = _shown_values(f" on {process_coords(grid, world.rank)}", function) if job.shows_values else None
     runner = FunctionRunner(module, EngineDevices(grids), observe=shown)
     results = runner.call(title, of_device(world.rank))
@@ -110,7 +112,7 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
         everyone = [pickle.loads(each) for each in swap_texts(world, pickle.dumps(results, pickle.HIGHEST_PROTOCOL))]
 
         def run(typed: Callable[[Any, Attribute], Any]) -> list[Any]:
-            inputs = [list(map(typed, of_device(process), types)) for process in range(grid.size)]
+            inputs = [[typed(_own(x), kind) for x, kind in zip(each, types)] for each in by_device]
             return run_reference(module, title, grids, inputs)
 
         serial = SerialRun(run, most_cells(module, every, grid.size)) if job.is_checked else None
@@ -119,6 +121,11 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
         else:
             _on_first(world, lambda: _report_wholes(title, job, wholes, everyone, serial))
     return results
+
+
+def _own(x: Any) -> Any:
+    """A copy of an array, which a function may write to."""
+    return np.array(x) if isinstance(x, np.ndarray) else x
 
 
 class _Wholes(NamedTuple):
