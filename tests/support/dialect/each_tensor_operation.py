@@ -44,7 +44,8 @@ CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "x", f(X), after=" -> {r}") 
 CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "xy", f(X, Y), after=" -> {r}") for name, f in _BINARY.items()}
 CASES |= {
     f"linalg.{name} with a number": Case(
-        f"%o = arith.constant dense<0.0> : {{r}}\n%r = linalg.{name} ins(%x, %f : {{x}}, f32) outs(%o : {{r}}) -> {{r}}",
+        "%o = arith.constant dense<0.0> : {r}\n"
+        f"%r = linalg.{name} ins(%x, %f : {{x}}, f32) outs(%o : {{r}}) -> {{r}}",
         f(X, np.float32(2.5)).astype("f4"),
     )
     for name, f in _BINARY.items()
