@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["aligned", "bytes_text", "count_text", "seconds_text", "spans"]
+__all__ = ["aligned", "bytes_text", "count_text", "seconds_text", "spans", "told_apart"]
 
 _BYTE_UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
 
@@ -80,3 +80,13 @@ def spans(ranks: Sequence[int]) -> str:
         else:
             spans.append([rank, rank])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def told_apart(one: object, other: object) -> tuple[str, str]:
+    """Two things that are not equal as texts that are not: short ones, or where these are alike full ones.  Local.
+
+    >>> told_apart(1, "2"), told_apart(1, "1")
+    (('1', '2'), ('1', "'1'"))
+    """
+    texts = str(one), str(other)
+    return texts if texts[0] != texts[1] else (repr(one), repr(other))

@@ -31,7 +31,7 @@ def run_module(options: argparse.Namespace, simulate: Callable[[argparse.Namespa
     path, arguments = options.program, options.args
     try:
         asked = command.options_of(arguments)
-        command.module_at(path)
+        command.module_at(path, arguments)
         is_launched = options.ranks is None and not asked.emit and any(name in os.environ for name in _LAUNCHED)
         options.ranks = options.ranks or command.wanted_ranks(path, arguments)
     except (SpmdError, OSError) as error:
@@ -39,7 +39,8 @@ def run_module(options: argparse.Namespace, simulate: Callable[[argparse.Namespa
     if is_launched:
         return _under_launcher(path, arguments)
     if options.ranks is None:
-        return refuse("run", f"the grid of {path} is known at run time only; -n gives the number of ranks")
+        sizes = "-n gives the number of ranks, --grid 2x3 after the file the shape"
+        return refuse("run", f"the grid of {path} is known at run time only; {sizes}")
     if asked.emit:
         return reported("run", lambda _: command.stage_of(path, arguments, options.ranks) or "")(options)
     driver = Path(command.__file__).with_name("driver.py")

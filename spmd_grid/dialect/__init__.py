@@ -17,15 +17,18 @@ except ImportError as error:
         "programs of the dialect are read with xdsl, which is not installed; the extra [mlir] installs it"
     ) from error
 
+from collections.abc import Mapping
 from threading import Lock
 
 from xdsl.dialects.builtin import ModuleOp
 
 from spmd_grid.dialect.rewrite.simplify import simplify
+from spmd_grid.dialect.syntax.grid_shapes import set_grid_shapes
 from spmd_grid.dialect.syntax.positions import Position, position_of
 from spmd_grid.dialect.syntax.printer import to_text
 from spmd_grid.dialect.syntax.reader import read
 from spmd_grid.dialect.verify.module import verify
+from spmd_grid.typing import Shape
 
 __all__ = ["Position", "parse", "position_of", "simplify", "to_text", "verify"]
 
@@ -34,8 +37,10 @@ __all__ = ["Position", "parse", "position_of", "simplify", "to_text", "verify"]
 _READING = Lock()
 
 
-def parse(text: str, file_name: str = "<text>") -> ModuleOp:
+def parse(text: str, file_name: str = "<text>", *, grid_shapes: Mapping[str, Shape] | None = None) -> ModuleOp:
     """The module of a text, read and verified.  Local.
+
+    ``grid_shapes``: the shapes of grids whose sizes the text leaves open, by symbol.
 
     DialectSyntaxError for a text that is no program, DialectVerifyError for operations that contradict their types or
     grids; both begin with file, line and column.
@@ -48,5 +53,6 @@ def parse(text: str, file_name: str = "<text>") -> ModuleOp:
     """
     with _READING:
         module = read(text, file_name)
+        set_grid_shapes(module, grid_shapes or {})
         verify(module)
     return module

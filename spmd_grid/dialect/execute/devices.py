@@ -95,8 +95,10 @@ def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]
         unknown = shape.count(-1)
         if unknown > 1 or not known or (size % known if unknown else size != known):
             shown = "x".join("?" if n == -1 else str(n) for n in shape)
+            needed = f"; --grid {each}=2x3 gives it a shape" if unknown > 1 else ""
             raise ExecutionError(
-                f"grid @{each} is {shown}, and there are {size} processes", known_position(_grid_op(module, each))
+                f"grid @{each} is {shown}, and there are {size} processes{needed}",
+                known_position(_grid_op(module, each)),
             )
         op = _grid_op(module, each)
         try:

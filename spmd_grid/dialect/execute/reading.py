@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from linecache import getline
 from typing import Any
 
@@ -41,6 +43,7 @@ __all__ = [
     "cells_of",
     "dtype_of",
     "has",
+    "in_wider_dtypes",
     "integer",
     "integers",
     "is_shaped",
@@ -162,11 +165,32 @@ def shape_of(kind: Attribute) -> tuple[int | None, ...]:
     return tuple([None if n in (-1, DYNAMIC) else n for n in kind.get_shape()])
 
 
+_WIDER = {"f2": "f8", "f4": "f8", "f8": "g", "c8": "c16", "c16": "G"}
+_is_wide: ContextVar[bool] = ContextVar("wide", default=False)
+
+
+@contextmanager
+def in_wider_dtypes() -> Iterator[None]:
+    """Within this context, of one thread, floating-point types have more digits than the text says."""
+    token = _is_wide.set(True)
+    try:
+        yield
+    finally:
+        _is_wide.reset(token)
+
+
 def dtype_of(kind: Attribute) -> np.dtype:
-    """The element type.  Raises DTypeError for those that numpy does not have.
+    """The element type, by `in_wider_dtypes` a wider one.  Raises DTypeError for those that numpy does not have.
 
     ``i1`` is bool and other signless integers are signed, as operations that mean unsigned ones say so.
     """
+    found = _dtype_in_text(kind)
+    if not _is_wide.get():
+        return found
+    return np.dtype("f8") if found.kind == "V" and "float" in found.name else np.dtype(_WIDER.get(found.str[1:], found))
+
+
+def _dtype_in_text(kind: Attribute) -> np.dtype:
     element = kind.get_element_type() if isinstance(kind, TensorType | MemRefType) else kind
     if isinstance(element, IndexType):
         return np.dtype(np.int64)
@@ -181,7 +205,7 @@ def dtype_of(kind: Attribute) -> np.dtype:
     if type(element) in _FLOATS:
         return np.dtype(_FLOATS[type(element)])
     if isinstance(element, ComplexType):
-        part = dtype_of(element.element_type)
+        part = _dtype_in_text(element.element_type)
         if part.kind == "f" and part.itemsize in (4, 8):
             return np.dtype(f"c{2 * part.itemsize}")
     if isinstance(element, DtypeType):
@@ -216,13 +240,14 @@ def cells_of(dense: Attribute) -> np.ndarray:
     if not isinstance(dense, DenseIntOrFPElementsAttr):
         raise ShapeError(f"the cells of the constant are not in the text, which has {dense}; print it without eliding")
     kind = dense.type
-    dtype, shape = dtype_of(kind), tuple(kind.get_shape())
+    dtype, shape = _dtype_in_text(kind), tuple(kind.get_shape())
     data, n = dense.data.data, int(np.prod(shape))
     cells = np.frombuffer(data, dtype) if len(data) % dtype.itemsize == 0 else np.empty(0, dtype)
     if dtype.kind == "b":
         cells = np.frombuffer(data, np.uint8) != 0  # xdsl has -1 for true
     if len(cells) not in (1, n):
         raise ShapeError(f"a constant of type {kind} has {len(cells)} cells; it must have {n}")
+    cells = cells.astype(dtype_of(kind), copy=False)
     if n and (cells == cells[0]).all():
         return np.broadcast_to(cells[0], shape)
     return cells.reshape(shape)
@@ -236,7 +261,8 @@ def scalar_of(found: Attribute) -> Any:
         return dtype_of(found.type).type(_wrapped(found.value.data, dtype_of(found.type)))
     if isinstance(found, FloatAttr):
         kind: AnyFloat = found.type
-        return dtype_of(kind).type(found.value.data)
+        number = _dtype_in_text(kind).type(found.value.data)  # rounded, before there are more digits
+        return np.asarray(number).astype(dtype_of(kind))[()]
     raise DTypeError(f"constant {found} is neither a number nor a dense array")
 
 

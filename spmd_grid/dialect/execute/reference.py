@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from functools import reduce
 from math import prod
 from typing import Any
@@ -316,7 +317,9 @@ def run_reference(module: ModuleOp, name: str | None, grids: dict[str, Grid], in
                 world.failed = True
                 world.changed.notify_all()
 
-    threads = [threading.Thread(target=device, args=(number,), daemon=True) for number in range(len(inputs))]
+    threads = [
+        threading.Thread(target=copy_context().run, args=(device, number), daemon=True) for number in range(len(inputs))
+    ]
     for each in threads:
         each.start()
     for each in threads:

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from spmd_grid.dialect.execute.communication import Devices
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import function_types
+from spmd_grid.dialect.execute.operations.tosa import FIRST_POINTS
 from spmd_grid.dialect.execute.reading import (
     attribute,
     dtype_of,
@@ -30,7 +31,7 @@ from spmd_grid.program.trace.public import constrain, trace
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.typing import Shape
 
-__all__ = ["grid_of", "is_annotated", "program_of"]
+__all__ = ["grid_of", "is_annotated", "program_of", "zero_points"]
 
 _LOCAL = {"shard.process_multi_index", "shard.process_linear_index", "shard.update_halo"}
 _HLO_LOCAL = {each.name.removeprefix("stablehlo.") for each in COLLECTIVES}
@@ -88,13 +89,24 @@ class _Annotating(Devices):
         return constrain(x, sharding, **options)
 
 
+def zero_points(function: Operation) -> set[int]:
+    """The places of arguments that are zero points and nothing else: their values must be known to a program."""
+    found = set()
+    for argument in function.regions[0].block.args:
+        uses = [(name_of(use.operation), use.index) for use in argument.uses]
+        if uses and all(name in FIRST_POINTS and index >= FIRST_POINTS[name] for name, index in uses):
+            found.add(argument.index)
+    return found
+
+
 def program_of(
     module: ModuleOp, name: str | None, grids: dict[str, Grid], shapes: Sequence[Shape], numbers: dict[int, Any]
 ) -> Program:
     """The program of an annotated function.
 
     Plans only.  ``shapes``: those of all arguments, as some extents may be known at run time only; ``numbers``: the
-    values of arguments that are no arrays, by their places.  Raises ExecutionError, and what `trace` raises.
+    values of arguments that are no arrays, or `zero_points`, by their places.  Raises ExecutionError, and what `trace`
+    raises.
     """
     function = function_of(module, name)
     arguments = list(function.regions[0].block.args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
@@ -19,6 +20,7 @@ from spmd_grid.dialect.execute.process_groups import wanted_processes
 from spmd_grid.dialect.running.job import Job, emitted, run_job
 from spmd_grid.errors import SpmdError
 from spmd_grid.program.text.stages import STAGES
+from spmd_grid.typing import Shape
 
 __all__ = ["module_at", "options_of", "run_here", "stage_of", "wanted_ranks"]
 
@@ -50,6 +52,14 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         "--check", choices=["serial"], help="also run the function's serial meaning on one process, and compare"
     )
     parser.add_argument("--emit", choices=STAGES, help="print a stage of an annotated function, and do not run it")
+    parser.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        type=_grid_shape,
+        metavar="[NAME=]2x3",
+        help="the shape of a grid of which the text leaves sizes open, as in ?x?; the name may be left out if one has",
+    )
     parser.add_argument("--print-values", action="store_true", help="print every value, with its line")
     parser.add_argument("--quiet", action="store_true", help="do not print the results")
     parser.add_argument("--no-optimise", action="store_true", help="leave out the passes that save communication")
@@ -59,21 +69,29 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def module_at(path: str) -> ModuleOp:
+def _grid_shape(text: str) -> tuple[str, Shape]:
+    """The name of a grid, "" where it is left out, and its shape."""
+    name, _, sizes = text.rpartition("=")
+    if re.fullmatch(r"[1-9]\d{0,8}(x[1-9]\d{0,8})*", sizes) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no shape of a grid; one is NAME=2x3, or 2x3")
+    return name.removeprefix("@"), tuple([int(n) for n in sizes.split("x")])
+
+
+def module_at(path: str, arguments: Sequence[str] = ()) -> ModuleOp:
     """The module in a file, read once by all ranks of a process.  Raises what the reader raises, and OSError."""
-    found = os.stat(path)
+    found, shapes = os.stat(path), tuple(options_of(arguments).grid)
     with _READING:
-        return _read(path, found.st_mtime_ns, found.st_size)
+        return _read(path, found.st_mtime_ns, found.st_size, shapes)
 
 
 @lru_cache(8)
-def _read(path: str, changed: int, size: int) -> ModuleOp:
+def _read(path: str, changed: int, size: int, shapes: tuple[tuple[str, Shape], ...]) -> ModuleOp:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except UnicodeDecodeError as error:
         raise ExecutionError(f"{path} is not text: {error}") from None
-    return parse(text, file_name=path)
+    return parse(text, file_name=path, grid_shapes=dict(shapes))
 
 
 def _job(options: argparse.Namespace) -> Job:
@@ -90,7 +108,7 @@ def _job(options: argparse.Namespace) -> Job:
 
 def wanted_ranks(path: str, arguments: Sequence[str]) -> int | None:
     """The number of devices of the function's first grid; None where it is known at run time only."""
-    module, name = module_at(path), options_of(arguments).main
+    module, name = module_at(path, arguments), options_of(arguments).main
     shapes = grid_shapes(module)
     shape = next((shapes[each] for each in used_grids(module, name) if each in shapes), None)
     if shape is None:
@@ -101,7 +119,7 @@ def wanted_ranks(path: str, arguments: Sequence[str]) -> int | None:
 def stage_of(path: str, arguments: Sequence[str], size: int) -> str | None:
     """The text that ``--emit`` asks for; None where a run is asked for.  Plans only."""
     options = options_of(arguments)
-    return None if options.emit is None else emitted(module_at(path), _job(options), options.emit, size)
+    return None if options.emit is None else emitted(module_at(path, arguments), _job(options), options.emit, size)
 
 
 def run_here(path: str, arguments: Sequence[str]) -> None:
@@ -110,6 +128,6 @@ def run_here(path: str, arguments: Sequence[str]) -> None:
     The traceback of an error that is raised on purpose has only lines of the text.
     """
     try:
-        run_job(module_at(path), _job(options_of(arguments)))
+        run_job(module_at(path, arguments), _job(options_of(arguments)))
     except SpmdError as error:
         raise error.with_traceback(lines_of(error.__traceback__, path)) from None

@@ -7,6 +7,8 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +28,10 @@ from spmd_grid.dialect.execute.reading import (
 from spmd_grid.dialect.execute.reference import run_reference
 from spmd_grid.dialect.execute.runner import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.values import Undefined
-from spmd_grid.dialect.partition.annotated import grid_of, is_annotated, program_of
+from spmd_grid.dialect.partition.annotated import grid_of, is_annotated, program_of, zero_points
 from spmd_grid.dialect.partition.upstream import upstream_of
-from spmd_grid.dialect.running.checking import compared
-from spmd_grid.dialect.running.inputs import as_value, whole_arguments
+from spmd_grid.dialect.running.checking import SerialRun, most_cells
+from spmd_grid.dialect.running.inputs import as_value, device_arguments, whole_arguments
 from spmd_grid.dialect.running.showing import in_lines, in_one_line, saved
 from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import SpmdError
@@ -97,27 +99,36 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     grid = next(iter(grids.values()), Grid((world.size,)))
     wholes = _Wholes.of(function, grid, grids)
     types = [x.type for x in function.regions[0].block.args]
-    if wholes is None:
-        every = whole_arguments(job.inputs, types, grid.shape)
-        coordinates = [process_coords(grid, process) for process in range(grid.size)]
-        by_device = [[as_value(np.array(x[at]), kind) for x, kind in zip(every, types)] for at in coordinates]
-    else:
-        every = whole_arguments(job.inputs, wholes.types, None)
-        by_device = [wholes.blocks(every, process) for process in range(grid.size)]
+    every = [] if wholes is None else whole_arguments(job.inputs, wholes.types)
+
+    def of_device(process: int) -> list[Any]:
+        if wholes is None:
+            return device_arguments(job.inputs, types, grid.shape, process_coords(grid, process))
+        return list(map(_own, wholes.blocks(every, process)))
+
+    # Before the run, which may write to a file that it has read.
+    by_device = [of_device(process) for process in range(grid.size)] if job.is_checked and not world.rank else []
     shown = _shown_values(f" on {process_coords(grid, world.rank)}", function) if job.shows_values else None
     runner = FunctionRunner(module, EngineDevices(grids), observe=shown)
-    results = runner.call(title, [np.array(x) if isinstance(x, np.ndarray) else x for x in by_device[world.rank]])
+    results = runner.call(title, of_device(world.rank))
     if job.is_checked or job.outputs or job.shows_results:
         everyone = [pickle.loads(each) for each in swap_texts(world, pickle.dumps(results, pickle.HIGHEST_PROTOCOL))]
 
-        def serial() -> list[Any]:
-            return run_reference(module, title, grids, by_device)
+        def run(typed: Callable[[Any, Attribute], Any]) -> list[Any]:
+            inputs = [[typed(_own(x), kind) for x, kind in zip(each, types)] for each in by_device]
+            return run_reference(module, title, grids, inputs)
 
+        serial = SerialRun(run, most_cells(module, every, grid.size)) if job.is_checked else None
         if wholes is None:
             _on_first(world, lambda: _report_local(title, job, grid, everyone, serial))
         else:
             _on_first(world, lambda: _report_wholes(title, job, wholes, everyone, serial))
     return results
+
+
+def _own(x: Any) -> Any:
+    """A copy of an array, which a function may write to."""
+    return np.array(x) if isinstance(x, np.ndarray) else x
 
 
 class _Wholes(NamedTuple):
@@ -149,22 +160,21 @@ class _Wholes(NamedTuple):
 
 
 def _report_wholes(
-    title: str, job: Job, wholes: _Wholes, everyone: Sequence[Sequence[Any]], serial: Callable[[], list[Any]]
+    title: str, job: Job, wholes: _Wholes, everyone: Sequence[Sequence[Any]], serial: SerialRun | None
 ) -> None:
-    reference = serial() if job.is_checked else None
     for number, layout in enumerate(wholes.targets):
         found = wholes.joined(everyone, number)
         if job.shows_results:
             _say(f"@{title}, result {number} as {layout.sharding}:\n{in_lines(found)}")
         if number < len(job.outputs):
             saved(job.outputs[number], found, None)
-        if reference is not None:
-            words = compared(f"@{title}: result {number}", found, wholes.joined(reference, number))
+        if serial is not None:
+            words = serial.compared(f"@{title}: result {number}", found, partial(wholes.joined, number=number))
             _say(f"@{title}: result {number} against the run of all devices in one process: {words}")
 
 
 def _report_local(
-    title: str, job: Job, grid: Grid, everyone: Sequence[Sequence[Any]], serial: Callable[[], list[Any]]
+    title: str, job: Job, grid: Grid, everyone: Sequence[Sequence[Any]], serial: SerialRun | None
 ) -> None:
     devices = list(np.ndindex(*grid.shape))
     order = [grid.process(device) for device in range(grid.size)]
@@ -175,13 +185,16 @@ def _report_local(
                 _say(f"@{title}, result {number} on device {at}:\n{in_lines(results[number])}")
         if number < len(job.outputs):
             saved(job.outputs[number], [results[number] for results in everyone], grid.shape)
-    if job.is_checked:
-        found_here = serial()
-        reference = [found_here[process] for process in order]
+    if serial is not None:
         for number in range(len(everyone[0])):
-            for at, found, due in zip(devices, everyone, reference):
-                compared(f"@{title}: result {number} on device {at}", found[number], due[number])
+            for at, process, found in zip(devices, order, everyone):
+                label = f"@{title}: result {number} on device {at}"
+                serial.compared(label, found[number], _result_at(process, number))
         _say(f"@{title}: all results are those of one process that computes all {len(devices)} devices")
+
+
+def _result_at(process: int, number: int) -> Callable[[list[Any]], Any]:
+    return lambda everyone: everyone[process][number]
 
 
 def _shown_values(where: str, function: Operation) -> Callable[[Operation, Sequence[Any]], None]:
@@ -217,13 +230,14 @@ def _partitioned(module: ModuleOp, function: Operation, job: Job, size: int) -> 
     grids = pure_grids(module, symbol(function, "sym_name"), size)
     grid = grids[grid_of(function, grids)]
     types = [x.type for x in function.regions[0].block.args]
-    whole = [as_value(x, kind) for x, kind in zip(whole_arguments(job.inputs, types, None), types)]
+    whole = [as_value(x, kind) for x, kind in zip(whole_arguments(job.inputs, types), types)]
     check_arguments(function, whole)
-    numbers = {i: x for i, (x, kind) in enumerate(zip(whole, types)) if not is_shaped(kind)}
+    points = zero_points(function)
+    numbers = {i: x for i, (x, kind) in enumerate(zip(whole, types)) if not is_shaped(kind) or i in points}
     shapes = [np.shape(x) for x in whole]
     program = program_of(module, symbol(function, "sym_name"), grids, shapes, numbers)
     part = partition(program, grid, optimise=job.optimise)
-    return part, whole, [is_shaped(kind) for kind in types]
+    return part, whole, [i not in numbers for i in range(len(whole))]
 
 
 def _run_annotated(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
@@ -278,9 +292,14 @@ def _report_annotated(
         if number < len(job.outputs):
             saved(job.outputs[number], found, None)
     if job.is_checked:
-        serial = FunctionRunner(module).call(title, whole)
-        for number, (found, due) in enumerate(zip(results, serial)):
-            words = compared(f"@{title}: result {number}", found, due)
+        types = [x.type for x in function_of(module, title).regions[0].block.args]
+
+        def run(typed: Callable[[Any, Attribute], Any]) -> list[Any]:
+            return FunctionRunner(module).call(title, list(map(typed, whole, types)))
+
+        serial = SerialRun(run, most_cells(module, whole))
+        for number, found in enumerate(results):
+            words = serial.compared(f"@{title}: result {number}", found, itemgetter(number))
             _say(f"@{title}: result {number} against the serial run: {words}")
 
 

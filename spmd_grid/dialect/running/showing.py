@@ -39,6 +39,9 @@ def saved(path: str, results: Sequence[Any] | Any, grid: tuple[int, ...] | None)
     ``grid``: None where ``results`` is one whole array; else its shape, and ``results`` are those of all devices: a
     .npy file has the grid's dimensions in front, a .npz file one array per device.  Raises ExecutionError.
     """
+    held = [results] if grid is None else [x for x in results if not _is_missing(x)]
+    if any(np.asarray(x).dtype.hasobject for x in held):
+        raise ExecutionError(f"output {path}: a sharding is no array, and is not written to a file")
     try:
         if grid is None:
             np.save(path, np.asarray(results))

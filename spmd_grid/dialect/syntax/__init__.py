@@ -9,6 +9,7 @@ older        operations in older forms of the dialect
 renewed      their operations of today
 renewed_tosa  older forms of tosa in the form of today
 context      all dialects that are read, and older names
+grid_shapes  sizes of grids that a text leaves open
 positions    positions in a text, and errors that name them
 scan         strings, numbers and brackets of a text before it is parsed
 reader       from text to a module

@@ -98,11 +98,11 @@ class ReadingContext(Context):
 @cache
 def reading_context() -> ReadingContext:
     """The context with all dialects that are read.  Reading changes nothing in it."""
-    from xdsl.dialects import bufferization, cf, complex, math, tensor
+    from xdsl.dialects import bufferization, cf, complex, dlti, math, tensor
 
     context = ReadingContext()
     for dialect in (Builtin, Func, EMITC, SHARD, ARITH, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
-    for dialect in (LINALG, math.Math, MEMREF, SCF, tensor.Tensor, STABLEHLO, TOSA):
+    for dialect in (LINALG, math.Math, dlti.DLTI, MEMREF, SCF, tensor.Tensor, STABLEHLO, TOSA):
         context.load_dialect(dialect)
     return context

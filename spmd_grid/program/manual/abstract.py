@@ -18,6 +18,7 @@ import numpy as np
 
 from spmd_grid.errors import AxisError, GridError, ImplicitGatherError, OutputError, ShapeError, ShardingError
 from spmd_grid.exchange.requests import Request
+from spmd_grid.formatting import told_apart
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -80,7 +81,8 @@ class BodyTracer(Tracer):
                 f"{op}: x is a block of a manual computation, which is in no group (at {traced_site()})"
             )
         if sharding.grid != self.grid:
-            raise GridError(f"{op}: sharding is on {sharding.grid}, in a body on {self.grid} (at {traced_site()})")
+            one, other = told_apart(sharding.grid, self.grid)
+            raise GridError(f"{op}: sharding is on {one}, in a body on {other} (at {traced_site()})")
         used = {axis for cut in sharding.split_axes for axis in cut} | set(sharding.partial_axes)
         if not used.isdisjoint(self.manual_axes):
             raise ShardingError(

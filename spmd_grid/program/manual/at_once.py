@@ -11,6 +11,7 @@ import numpy as np
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import AxisError, DTypeError, GridError, ShardingError
+from spmd_grid.formatting import told_apart
 from spmd_grid.grid.layout import Layout
 from spmd_grid.ops.all_gather import all_gather
 from spmd_grid.ops.all_reduce import all_reduce
@@ -24,7 +25,8 @@ __all__ = ["at_once", "check_nesting", "gathered", "in_body"]
 def check_nesting(terms: Terms, grid: Any, outer: tuple[int, ...]) -> None:
     """Refuse nested manual computations without manual axes of their own, or with halos."""
     if terms.grid != grid:
-        raise GridError(f"manual: {terms.name} is on {terms.grid}, inside of a body on {grid}; both must be one grid")
+        inner, around = told_apart(terms.grid, grid)
+        raise GridError(f"manual: {terms.name} is on {inner}, inside of a body on {around}; both must be one grid")
     for side in terms.ins:
         if side.along.halo_sizes:
             raise ShardingError(f"manual: {side.name} of {terms.name} has halos, which blocks of another body do not")
@@ -75,7 +77,8 @@ def at_once(terms: Terms, xs: Sequence[Any]) -> list[Any]:
                 " function or of a body"
             )
         if x.grid.grid != terms.grid:
-            raise GridError(f"manual: array {number} is on {x.grid.grid}; the shardings are on {terms.grid}")
+            one, other = told_apart(x.grid.grid, terms.grid)
+            raise GridError(f"manual: array {number} is on {one}; the shardings are on {other}")
     grid = xs[0].grid
     for x, side in zip(xs, terms.ins):
         side.block_shape(x.shape)

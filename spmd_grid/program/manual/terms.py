@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from spmd_grid.errors import AxisError, GridError, ShapeError, ShardingError
+from spmd_grid.formatting import told_apart
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.typing import GridAxes, Shape
@@ -85,9 +86,8 @@ def terms_of(body: Any, in_shardings: Any, out_shardings: Any, manual_axes: Grid
     grid = first[1].grid
     for name, sharding, _ in (*given, *wanted):
         if sharding.grid != grid:
-            raise GridError(
-                f"manual: {name} is on {sharding.grid}, and {first[0]} on {grid}; all must be on the same grid"
-            )
+            one, other = told_apart(sharding.grid, grid)
+            raise GridError(f"manual: {name} is on {one}, and {first[0]} on {other}; all must be on the same grid")
     axes = grid.axes(manual_axes, "manual: manual_axes")
     if list(axes) != sorted(axes):
         in_order = [_axis_name(grid, axis) for axis in sorted(axes)]

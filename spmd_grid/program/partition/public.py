@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from spmd_grid.errors import DTypeError, GridError, ShardingError
 from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.formatting import told_apart
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import HasGrid, Sharding
@@ -94,7 +95,8 @@ def partition(
     ]
     for each in annotations:
         if each.sharding.grid != pure:
-            raise GridError(f"partition: {each} is on another grid than {pure}")
+            one, other = told_apart(each.sharding.grid, pure)
+            raise GridError(f"partition: {each} is on {one}, and not on {other}")
         _check_fits(each)
     return Partition(program, pure, annotations, requested, optimise, args, reproducible)
 

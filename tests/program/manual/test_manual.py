@@ -212,6 +212,7 @@ def test_a_body_may_return_its_block(spmd):
 
 
 OTHER = sg.Sharding(sg.Grid((4,)), [[0]])
+TURNED = sg.Sharding(sg.Grid((2, 2), axis_names=["data", "model"], ranks=[3, 2, 1, 0]), [["data"]])
 DATA, MODEL = sharding(["data"]), sharding(["model"])
 
 
@@ -221,6 +222,11 @@ def same(block):
 
 REFUSED = {
     "another grid": (lambda x: sg.manual(same, [DATA], OTHER, ["data"]), sg.GridError, r"out_shardings\[0\] is on"),
+    "a grid of other ranks": (
+        lambda x: sg.manual(same, [DATA], TURNED, ["data"]),
+        sg.GridError,
+        r"is on Grid\(.*ranks=\(3, 2, 1, 0\)\), and in_shardings\[0\] on Grid\(\(2, 2\), axis_names=[^r]*;",
+    ),
     "order of axes": (
         lambda x: sg.manual(same, [DATA], DATA, ["model", "data"]),
         sg.AxisError,

@@ -43,6 +43,14 @@ CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "y", f(Y), after=" -> {r}") 
 CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "x", f(X), after=" -> {r}") for name, f in _POSITIVE.items()}
 CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "xy", f(X, Y), after=" -> {r}") for name, f in _BINARY.items()}
 CASES |= {
+    f"linalg.{name} with a number": Case(
+        "%o = arith.constant dense<0.0> : {r}\n"
+        f"%r = linalg.{name} ins(%x, %f : {{x}}, f32) outs(%o : {{r}}) -> {{r}}",
+        f(X, np.float32(2.5)).astype("f4"),
+    )
+    for name, f in _BINARY.items()
+}
+CASES |= {
     "linalg.select": _outs("linalg.select", "pxy", np.where(P, X, Y), after=" -> {r}"),
     "linalg.fill": Case(
         "%o = tensor.empty() : tensor<2x3xf32>\n%r = linalg.fill ins(%f : f32) outs(%o : tensor<2x3xf32>) -> {r}",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from spmd_grid.dialect.execute.operations.linalg.named import combined_with
+from spmd_grid.dialect.execute.operations.linalg.named import combined_with, multiplied
 from spmd_grid.dialect.execute.operations.scalars import cast, quotient
 from spmd_grid.dialect.execute.operations.tosa import sigmoid
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
@@ -200,7 +200,7 @@ def _dot_general(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     ]
     dtype = dtype_of(op.results[0].type)
     subscripts = f"{','.join(texts)}->{''.join([first[d] for d in batch_a])}{''.join(rest)}"
-    return cast(np.einsum(subscripts, cast(a, dtype), cast(b, dtype)), dtype)
+    return cast(multiplied(subscripts, cast(a, dtype), cast(b, dtype)), dtype)
 
 
 def _dot_dimensions(op: Operation) -> list[tuple[int, ...]]:

@@ -15,7 +15,7 @@ from spmd_grid.errors import ShapeError
 from spmd_grid.functions.elementwise import erf
 from spmd_grid.functions.table import call
 
-__all__ = ["sigmoid"]
+__all__ = ["FIRST_POINTS", "sigmoid"]
 
 
 def sigmoid(x: Any) -> Any:
@@ -60,21 +60,25 @@ cell_by_cell(
 )
 
 
-def _zero_points(points: Sequence[Any]) -> None:
-    for each in points:
+# The operands before the zero points, and before the shift of a product: these must be 0, and known.
+FIRST_POINTS = {"tosa.negate": 1, "tosa.mul": 2, "tosa.matmul": 2}
+
+
+def _zero_points(op: Operation, operands: Sequence[Any]) -> None:
+    for each in operands[FIRST_POINTS[name_of(op)] :]:
         if not isinstance(each, np.ndarray) or np.any(each):
             raise ShapeError("a zero point is not 0; quantised arithmetic is not executed")
 
 
 @handles("tosa.negate")
 def _negate(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
-    _zero_points(operands[1:])
+    _zero_points(op, operands)
     return np.negative(operands[0])
 
 
 @handles("tosa.mul")
 def _mul(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
-    _zero_points(operands[2:])  # a shift of the product
+    _zero_points(op, operands)
     return np.multiply(*runner.thin(operands[:2]))
 
 
@@ -96,8 +100,8 @@ def _cast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
 
 @handles("tosa.matmul")
 def _matmul(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
-    a, b, *points = operands
-    _zero_points(points)
+    a, b = operands[:2]
+    _zero_points(op, operands)
     dtype = dtype_of(op.results[0].type)
     return np.matmul(cast(a, dtype), cast(b, dtype))
 

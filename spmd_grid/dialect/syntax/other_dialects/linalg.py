@@ -50,7 +50,18 @@ PRODUCTS = {
 }
 
 
-class _Elementwise(ElementwiseOperation, ABC):
+class _WithNumbers(ElementwiseOperation, ABC):
+    """An operation for each cell, of arrays and of numbers, which all cells have in common."""
+
+    def get_default_indexing_maps(self) -> Sequence[AffineMap]:
+        """The loops of each operand; a number has none."""
+        output = self.operands[-1].type
+        rank = output.get_num_dims() if isinstance(output, ContainerType) and hasattr(output, "get_num_dims") else 0
+        whole, none = AffineMap.identity(rank), AffineMap(rank, 0, ())
+        return [whole if isinstance(x.type, ContainerType) else none for x in self.operands]
+
+
+class _Elementwise(_WithNumbers, ABC):
     """One operation for each cell."""
 
     @classmethod
@@ -169,10 +180,17 @@ def _defined(base: type[NamedOperation], name: str) -> type[Operation]:
     return irdl_op_definition(type(f"Linalg_{name}", (base,), {"name": f"linalg.{name}", "__module__": __name__}))
 
 
+def _with_numbers(op: type[Operation]) -> type[Operation]:
+    """An operation of xdsl's; an elementwise one takes numbers too."""
+    if not issubclass(op, ElementwiseOperation):
+        return op
+    return type(op.__name__, (_WithNumbers, op), {"__module__": __name__})  # its definition is inherited
+
+
 LINALG = Dialect(
     "linalg",
     [
-        *[each for each in linalg.Linalg.operations if each is not ReduceOp],
+        *[_with_numbers(each) for each in linalg.Linalg.operations if each is not ReduceOp],
         _ReduceOp,
         *[_defined(_Elementwise, name) for name in ELEMENTWISE],
         *[_defined(ProductOp, name) for name in PRODUCTS],

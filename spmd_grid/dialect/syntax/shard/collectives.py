@@ -113,12 +113,12 @@ class RootedOp(CollectiveOp, ABC):
 
 @irdl_op_definition
 class AllGatherOp(CollectiveOp):
-    """Concatenate the inputs of the group along ``gather_axis``."""
+    """Concatenate the inputs of the group along ``gather_axis``; tensors and memrefs."""
 
     name = "shard.all_gather"
-    input = operand_def(TensorType)
+    input = operand_def(_ANY)
     gather_axis = prop_def(_INDEX)
-    result = result_def(TensorType)
+    result = result_def(_ANY)
     traits = traits_def(Pure())
     assembly_format = _HEAD + "`gather_axis` `=` $gather_axis " + _ARROW
 
@@ -218,13 +218,13 @@ class ReduceOp(RootedOp):
 
 @irdl_op_definition
 class ReduceScatterOp(CollectiveOp):
-    """Reduce over the group, then cut along ``scatter_dim``."""
+    """Reduce over the group, then cut along ``scatter_dim``; tensors and memrefs."""
 
     name = "shard.reduce_scatter"
-    input = operand_def(TensorType)
+    input = operand_def(_ANY)
     reduction = prop_def(ReductionKindAttr, default_value=_SUM)
     scatter_dim = prop_def(_INDEX)
-    result = result_def(TensorType)
+    result = result_def(_ANY)
     traits = traits_def(Pure())
     assembly_format = _HEAD + _REDUCTION + "`scatter_dim` `=` $scatter_dim " + _ARROW
 

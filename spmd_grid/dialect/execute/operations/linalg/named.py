@@ -151,7 +151,11 @@ def _product(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 def multiplied(subscripts: str, a: Any, b: Any) -> Any:
-    """A product of two arrays: numpy's matmul where the subscripts are its own."""
+    """A product of two arrays: numpy's matmul where the subscripts are its own.
+
+    Cells of extension types such as bfloat16, of which numpy's einsum knows none, are multiplied and added as float32.
+    """
+    a, b = [cast(x, np.dtype("f4")) if x.dtype.kind == "V" else x for x in (a, b)]
     operands, _, result = subscripts.partition("->")
     first, _, second = operands.partition(",")
     batch = first[:-2]
