@@ -25,7 +25,7 @@ MEMCPY_MOST = 1 << 18  # bytes: of larger ones libraries fetch every line that t
 # A memcpy of at least so many bytes takes 12 times as long on some processors if the target is 1 to 15 bytes further in
 # its page than the source: their instruction takes the two for overlapping.  So it is with arrays that begin with a
 # page and move by a cell.
-NEXT_PLACE_FROM, NEXT_PLACE, PAGE = 1 << 11, 16, 4096
+NEXT_PLACE_FROM, NEXT_PLACE, PAGE = 1 << 13, 16, 4096
 EDGE = 8  # runs, of a tile each way
 PATTERN = 4096  # bytes to which a run that is repeated is doubled
 
