@@ -189,7 +189,7 @@ def test_calls_that_stream_or_do_not_whatever_the_size():
 @pytest.mark.parametrize("width", [4, 8, 24])
 def test_runs_that_move_within_their_page(width):
     """Runs around the length from which memcpy may be slow, from the begin of a page to 0 to 4095 bytes after it."""
-    for cells in (2048 // width - 1, 2048 // width + 1, 70_000 // width):
+    for cells in (8192 // width - 1, 8192 // width + 1, 70_000 // width):
         source = memory(cells * width + 8192, 0)
         source = source[-kernels.address_of(source) % 4096 :][: cells * width]
         whole = memory(cells * width + 3 * 4096, 0)
@@ -212,5 +212,5 @@ def test_no_memcpy_to_the_next_place_of_a_page():
     assert lines == [(page, page + moved, n) for moved in (1, 8, 15, 4104, -4088)] and not moves
     for moved in (0, 16, 4095, -8):
         copy(page, page + moved, n)
-    copy(page, page + 8, 1000)
-    assert len(lines) == 5 and sum(size for *_, size in moves) == 4 * n + 1000
+    copy(page, page + 8, boxes.NEXT_PLACE_FROM - 1)
+    assert len(lines) == 5 and sum(size for *_, size in moves) == 4 * n + boxes.NEXT_PLACE_FROM - 1

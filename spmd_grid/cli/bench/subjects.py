@@ -78,6 +78,16 @@ BENCHMARKS = (
         libraries=ARRAY_LIBRARIES,
     ),
     Benchmark(
+        "shapes",
+        "operations on arrays of all shapes, from one row to one column, first and later runs",
+        "Measures the time of the first run and of later runs of slices, joins, reshardings, halos and collective"
+        " operations on as many doubles in each shape, from 1 x 10^6 to 10^6 x 1. Compares them with a copy of a"
+        " block, and with numpy on a block. Says whether all rows keep to a limit.",
+        row="'roll'",
+        quick="slices and rolls of few cells, few rounds",
+        rounds=(9, 3),
+    ),
+    Benchmark(
         "programs",
         "traced programs against the same by hand, and other libraries; and the time of planning",
         "Measures the time per run of five traced programs: a perceptron, attention, conjugate gradients, k-means"
