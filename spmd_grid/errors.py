@@ -189,7 +189,8 @@ class HangError(SpmdError, RuntimeError):
 class RankEndedError(SpmdError, RuntimeError):
     """A rank returned or called ``sys.exit`` while others wait for it, or exited with a non-zero code.
 
-    ``rank`` is the rank that ended and ``code`` the exit code of the job.
+    Or all have ended, and it has not received a message that was sent to it.  ``rank`` is the rank that ended and
+    ``code`` the exit code of the job.
     """
 
     def __init__(self, message: str, rank: int, code: int = 1) -> None:
