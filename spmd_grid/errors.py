@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spmd_grid.formatting import printable
+
 __all__ = [
     "ArgumentError",
     "AxisError",
@@ -49,6 +51,10 @@ class SpmdError(Exception):
     is_shared = False  # whether all members of the group raise the same error
     cuts_off = False  # whether an operation ended early because of it, while other members may still wait
 
+    def __str__(self) -> str:
+        """The message, without what a terminal obeys: it may quote a file."""
+        return printable(Exception.__str__(self), keep="\n\t")
+
 
 class GridError(SpmdError, ValueError):
     """A grid is malformed, does not fit the processes, or is used by a process that is not in it.
@@ -63,8 +69,6 @@ class AxisError(SpmdError, np.exceptions.AxisError):
     Axes count from 0; negative axes are refused, since they are as often a mistake as intended.  It is an error of
     numpy's as well, and so a ``ValueError`` and an ``IndexError``.
     """
-
-    __str__ = Exception.__str__  # numpy's keeps the first text, and passes by what is added to it
 
 
 class DeviceError(SpmdError, ValueError):

@@ -8,6 +8,7 @@ from typing import Any
 
 from spmd_grid.errors import DTypeError, StorageError
 from spmd_grid.grid.box import as_ints
+from spmd_grid.storage.ranges.blocks import MOST_BLOCK_BYTES
 
 __all__ = ["as_json", "check_options"]
 
@@ -31,6 +32,8 @@ def check_options(keep: int | None, stage_bytes: int, block_bytes: int, commit: 
     for name, value in (("stage_bytes", stage_bytes), ("block_bytes", block_bytes)):
         if (as_ints((value,)) or (0,))[0] < 1:
             raise StorageError(f"save: {name} is {value!r}; it must be a number of bytes, at least 1")
+    if block_bytes > MOST_BLOCK_BYTES:
+        raise StorageError(f"save: block_bytes is {block_bytes}; it must be at most {MOST_BLOCK_BYTES}")
     if block_bytes * _LEAST_BLOCKS > stage_bytes:
         raise StorageError(
             f"save: stage_bytes is {stage_bytes} and block_bytes {block_bytes}; staging must have space for"

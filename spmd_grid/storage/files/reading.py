@@ -62,7 +62,7 @@ def read_into_layout(
         team.agree(text)
         assert source is not None, "a refusal raises on every process"
         layout = Layout(sharding, source.shape)
-        local = new_local(op, layout, source.dtype if asked is None else asked, grid)
+        local = new_local(team, layout, source.dtype if asked is None else asked, grid)
         with team.trying():
             _read(op, source, local, layout, grid)
         team.agree()
