@@ -27,7 +27,11 @@ def open_regular(path: str | PathLike[str], most: int) -> BinaryIO:
     return file
 
 
-def text_of(path: str | PathLike[str], most: int) -> str:
-    """The text of a file of at most ``most`` bytes.  Local.  Raises OSError and UnicodeDecodeError."""
+def text_of(path: str | PathLike[str], most: int, errors: str = "strict") -> str:
+    """The text of a file of at most ``most`` bytes.  Local.
+
+    ``errors``: what is done with bytes that are not UTF-8, as `bytes.decode` has it.  Raises OSError and
+    UnicodeDecodeError.
+    """
     with open_regular(path, most) as file:
-        return file.read(most).decode()
+        return file.read(os.fstat(file.fileno()).st_size).decode(errors=errors)  # read takes as much memory as it may

@@ -66,7 +66,7 @@ def _parse(description: Any, depth: int) -> np.dtype:
         raise ValueError(f"it is nested more than {_DEEPEST} deep")
     if isinstance(description, str):
         if not _PLAIN.fullmatch(description):
-            raise ValueError("it is no plain dtype of numpy")
+            raise ValueError("it holds Python objects, which are not loaded, or is no plain dtype of numpy")
         found = np.dtype(description)
         if found.fields is not None or found.subdtype is not None or found.str != description:
             raise ValueError("it is not one plain dtype")

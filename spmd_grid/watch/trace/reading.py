@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spmd_grid.errors import OutputError
-from spmd_grid.file_text import open_regular
+from spmd_grid.file_text import text_of
 from spmd_grid.watch.trace.events import MOST_RANKS, as_event
 
 __all__ = ["TracedOperation", "Trace", "read_trace"]
@@ -190,8 +190,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
     """The events of a file; its last line may be incomplete."""
     found = []
     try:
-        with open_regular(path, _MOST_BYTES) as file:
-            lines = file.read(_MOST_BYTES).decode(errors="replace").splitlines()
+        lines = text_of(path, _MOST_BYTES, errors="replace").splitlines()
     except OSError as error:
         raise OutputError(f"{str(path)!r} cannot be read: {error.strerror}") from None
     for line in lines:
