@@ -57,6 +57,7 @@ def _names(codecs: Any) -> list[str]:
             raise ValueError("a codec has no name")
         found += [str(each[key]) for key in ("name", "id") if key in each]
         inside = each.get("configuration")
-        for key in _INNER if isinstance(inside, dict) else ():
-            found += _names(inside.get(key) or [])
+        if isinstance(inside, dict):
+            for key in _INNER:
+                found += _names(inside.get(key) or [])
     return found
