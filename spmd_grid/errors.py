@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spmd_grid.formatting import printable
+
 __all__ = [
     "ArgumentError",
     "AxisError",
@@ -49,6 +51,10 @@ class SpmdError(Exception):
     is_shared = False  # whether all members of the group raise the same error
     cuts_off = False  # whether an operation ended early because of it, while other members may still wait
 
+    def __str__(self) -> str:
+        """The message, without what a terminal obeys: it may quote a file."""
+        return printable(Exception.__str__(self), keep="\n\t")
+
 
 class GridError(SpmdError, ValueError):
     """A grid is malformed, does not fit the processes, or is used by a process that is not in it.
@@ -63,8 +69,6 @@ class AxisError(SpmdError, np.exceptions.AxisError):
     Axes count from 0; negative axes are refused, since they are as often a mistake as intended.  It is an error of
     numpy's as well, and so a ``ValueError`` and an ``IndexError``.
     """
-
-    __str__ = Exception.__str__  # numpy's keeps the first text, and passes by what is added to it
 
 
 class DeviceError(SpmdError, ValueError):
@@ -189,7 +193,8 @@ class HangError(SpmdError, RuntimeError):
 class RankEndedError(SpmdError, RuntimeError):
     """A rank returned or called ``sys.exit`` while others wait for it, or exited with a non-zero code.
 
-    ``rank`` is the rank that ended and ``code`` the exit code of the job.
+    Or all have ended, and it has not received a message that was sent to it.  ``rank`` is the rank that ended and
+    ``code`` the exit code of the job.
     """
 
     def __init__(self, message: str, rank: int, code: int = 1) -> None:

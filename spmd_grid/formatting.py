@@ -1,10 +1,10 @@
-"""Numbers with units and tables of text, as reports, explanations and drawings print them."""
+"""Numbers with units, tables of text, and text from outside, as reports, explanations and drawings print them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["aligned", "bytes_text", "count_text", "seconds_text", "spans", "told_apart"]
+__all__ = ["aligned", "bytes_text", "count_text", "printable", "seconds_text", "spans", "told_apart"]
 
 _BYTE_UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
 
@@ -47,6 +47,20 @@ def count_text(n: int, noun: str) -> str:
     ('1 block', '2,500 blocks')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """``text`` with escapes in place of what a terminal obeys or cannot show, but for the characters of ``keep``.
+
+    Local.  Names and texts of files may hold such characters, and names that are not UTF-8 halves of surrogate pairs.
+
+    >>> printable("u\\x1b[31m\\n"), printable("two\\nlines", keep="\\n")
+    ('u\\\\x1b[31m\\\\n', 'two\\nlines')
+    """
+    if text.isprintable():
+        return text
+    letters = [each if each.isprintable() or each in keep else f"{each!a}"[1:-1] for each in text]
+    return "".join(letters)
 
 
 def aligned(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:

@@ -14,7 +14,8 @@ ROOT = Path(spmd_grid.__file__).parent
 # From the bottom up.  A module may import what lies on lower layers, and its own room; rooms of one layer never import
 # one another.  The longest matching prefix counts.
 LAYERS = [
-    ["errors", "formatting", "launched", "numerals", "parts", "python_text", "typing", "version"],
+    ["file_text", "formatting"],
+    ["errors", "launched", "numerals", "parts", "python_text", "typing", "version"],
     ["own_files", "plain_arrays", "reduction_kind", "watch"],
     ["kernels", "transport", "grid"],
     ["functions"],

@@ -13,7 +13,7 @@ from spmd_grid.bench.common.launch import inside_a_job
 from spmd_grid.cli.option_types import given
 from spmd_grid.cli.reporting import reported_with_code
 from spmd_grid.errors import DamagedError, StorageError
-from spmd_grid.formatting import aligned, bytes_text, count_text
+from spmd_grid.formatting import aligned, bytes_text, count_text, printable
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.random import Generator
 from spmd_grid.storage.checkpoint.folders import partial_numbers, published, remove_unfinished
@@ -103,7 +103,7 @@ def _show(options: argparse.Namespace) -> Outcome:
     rows = [("name", "value", "size", "blocks"), *_rows(manifest, _state_of(manifest), "")]
     lines = [f"{folder}: {count_text(len(manifest.arrays), 'array')}", "", *aligned(rows, left=(0, 1))]
     for name, value in manifest.attributes.items():
-        lines.append(f"attribute {name}: {value}")
+        lines.append(printable(f"attribute {name}: {value}"))
     return "\n".join(lines), _WHOLE
 
 
@@ -127,9 +127,14 @@ def _rows(manifest: Manifest, value: Any, name: str) -> Iterator[tuple[str, str,
         stored = manifest.arrays[value.name]
         kind = "sharded array" if value.is_sharded else "array"
         shape = "x".join(map(str, stored.shape)) or "no dimensions"
-        yield name, f"{kind}, {stored.dtype}, {shape}", bytes_text(stored.n_bytes), str(len(stored.checksums))
+        yield (
+            printable(name),
+            f"{kind}, {stored.dtype}, {shape}",
+            bytes_text(stored.n_bytes),
+            str(len(stored.checksums)),
+        )
     else:
-        yield name, _text_of(value), "", ""
+        yield printable(name), _text_of(value), "", ""
 
 
 def _text_of(value: Any) -> str:

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from spmd_grid.errors import SpmdError
+from spmd_grid.formatting import printable
 
 __all__ = ["refuse", "reported", "reported_with_code"]
 
@@ -41,12 +42,13 @@ def reported_with_code(name: str, command: Callable[[Namespace], tuple[str, int]
 
 def refuse(name: str, reason: str) -> int:
     """Print on stderr, in one line, why a command refuses; returns the exit code."""
-    line = " ".join(reason.split())
+    line = printable(" ".join(reason.split()))
     print(f"spmd_grid {name}: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}", file=sys.stderr)
     return 2
 
 
 def _say(text: str) -> None:
+    text = printable(text, keep="\n\t")
     try:
         print(text, flush=True)
     except UnicodeEncodeError:

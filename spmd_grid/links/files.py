@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from spmd_grid.errors import ShardingError, StorageError
+from spmd_grid.file_text import text_of
 
 __all__ = ["read_record", "write_record"]
 
 _FORMAT, _VERSION = "spmd_grid links", 8
+_MOST_BYTES = 64 << 20  # of a file that is read
 
 
 def write_record(path: str | PathLike[str], record: Mapping[str, Any]) -> None:
@@ -34,7 +36,7 @@ def write_record(path: str | PathLike[str], record: Mapping[str, Any]) -> None:
 def read_record(path: str | PathLike[str]) -> dict[str, Any]:
     """The record in a file.  Local.  Raises StorageError where it cannot be read, ShardingError for anything else."""
     try:
-        text = Path(path).read_text()
+        text = text_of(path, _MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"links: {Path(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:

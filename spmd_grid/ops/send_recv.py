@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from spmd_grid.ops.calls.message_call import MessageCall, find_message_call, pre
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.movement.message import receive_array, send_array, send_error
 from spmd_grid.typing import GridAxes
+from spmd_grid.watch.call_site import Site, site_of
 
 __all__ = ["recv", "send"]
 
@@ -27,7 +29,8 @@ class SendOperation:
     ``x`` may be used again; whether that is before the other device receives is not promised, except that a message to
     oneself is always buffered.
 
-    Raises `AxisError`, `DeviceError`, and `DTypeError`; the latter on both devices.
+    Raises `AxisError`, `DeviceError`, and `DTypeError`; the latter on both devices.  A message that nobody has received
+    when the program ends makes it fail, with the line of this call.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -44,12 +47,18 @@ class SendOperation:
     def __call__(
         self, x: np.typing.ArrayLike, grid: ProcessGrid, grid_axes: GridAxes | None, destination: Sequence[int]
     ) -> None:
-        gate_of(self.name, grid).run(self.name, self._run, x, grid, grid_axes, destination)
+        site = site_of(sys._getframe(1))
+        gate_of(self.name, grid).run(self.name, self._run, x, grid, grid_axes, destination, site)
 
     def _run(
-        self, x: np.typing.ArrayLike, grid: ProcessGrid, grid_axes: GridAxes | None, destination: Sequence[int]
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        destination: Sequence[int],
+        site: Site,
     ) -> None:
-        call, steps = self._prepare(x, grid, grid_axes, destination)
+        call, steps = self._prepare(x, grid, grid_axes, destination, site)
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, self._drive, call, steps)
@@ -66,12 +75,18 @@ class SendOperation:
         self, x: np.typing.ArrayLike, grid: ProcessGrid, grid_axes: GridAxes | None, destination: Sequence[int]
     ) -> Request:
         """Start to send.  Do not change x until ``wait()`` of the request has returned."""
-        return gate_of(self.name, grid).run(f"{self.name}.start", self._start, x, grid, grid_axes, destination)
+        site = site_of(sys._getframe(1))
+        return gate_of(self.name, grid).run(f"{self.name}.start", self._start, x, grid, grid_axes, destination, site)
 
     def _start(
-        self, x: np.typing.ArrayLike, grid: ProcessGrid, grid_axes: GridAxes | None, destination: Sequence[int]
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        destination: Sequence[int],
+        site: Site,
     ) -> Request:
-        call, steps = self._prepare(x, grid, grid_axes, destination)
+        call, steps = self._prepare(x, grid, grid_axes, destination, site)
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, Request, call.comm, steps, call)
@@ -97,7 +112,12 @@ class SendOperation:
         )
 
     def _prepare(
-        self, x: np.typing.ArrayLike, grid: ProcessGrid, grid_axes: GridAxes | None, destination: Sequence[int]
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        destination: Sequence[int],
+        site: Site,
     ) -> tuple[MessageCall, Iterator[list]]:
         """The call and the steps that send ``x``, or the error that ``x`` cannot be sent."""
         call = find_message_call(self.name, grid, grid_axes, "destination", destination)
@@ -105,10 +125,10 @@ class SendOperation:
             x = as_array(self.name, x)
         except SpmdError as error:
             culprit = type(error)(f"{error} (on rank {grid.rank} {grid.coords})")
-            return call, send_error(call, culprit)
+            return call, send_error(call, culprit, site)
         if call.peer == call.comm.rank:
             x = x.copy()
-        return call, send_array(call, x)
+        return call, send_array(call, x, site)
 
 
 class RecvOperation:

@@ -14,7 +14,7 @@ import numpy as np
 
 from spmd_grid.errors import StorageError
 
-__all__ = ["CHECKSUM", "check_library", "checksum", "in_pieces", "running_checksum", "checksum_text"]
+__all__ = ["CHECKSUM", "check_library", "checksum", "pieces_in_turn", "in_pieces", "running_checksum", "checksum_text"]
 
 CHECKSUM = "xxh3_64"
 _PIECE_BYTES = 1 << 18  # which stay in a processor's own cache between a checksum and a system call
@@ -37,6 +37,13 @@ def in_pieces(data: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     raw = data.reshape(-1).view(np.uint8) if data.nbytes else np.empty(0, np.uint8)
     for start in range(0, len(raw), _PIECE_BYTES):
         yield start, raw[start : start + _PIECE_BYTES]
+
+
+def pieces_in_turn(n_bytes: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Pieces of that many bytes, each with its first byte, in the memory of one."""
+    piece = np.empty(min(n_bytes, _PIECE_BYTES), np.uint8)
+    for start in range(0, n_bytes, _PIECE_BYTES):
+        yield start, piece[: n_bytes - start]
 
 
 def checksum_text(number: int) -> str:

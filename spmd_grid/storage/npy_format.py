@@ -24,6 +24,7 @@ _ALIGNMENT = 64
 _GROWTH = 21  # spaces that numpy leaves for the first extent to grow
 _LONGEST = 1 << 20  # bytes of a header that is read
 _MOST_DIMS = 64  # that numpy's arrays may have
+_MOST_BYTES = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def _parse(op: str, path: Path, text: str, offset: int) -> NpyHeader:
         dtype = np.lib.format.descr_to_dtype(found["descr"])
         if dtype.hasobject:
             raise ValueError(f"dtype {dtype} holds Python objects, which are not loaded")
+        if prod(max(n, 1) for n in shape) * max(dtype.itemsize, 1) >= _MOST_BYTES:
+            raise ValueError(f"an array of shape {shape} and dtype {dtype} has 2**63 bytes or more")
     except (ValueError, TypeError, SyntaxError, LookupError, MemoryError, RecursionError, ArithmeticError) as error:
         raise DamagedError(f"{op}: {path} has a header that is not one of a .npy file: {error}") from None
     return NpyHeader(dtype, shape, order, offset)

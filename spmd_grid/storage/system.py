@@ -25,8 +25,8 @@ class System:
     """
 
     def open(self, path: Path, flags: int) -> int:
-        """A descriptor of the file; links are not followed."""
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        """A descriptor of the file; links are not followed, and nobody is waited for at the other end of a pipe."""
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
     def close(self, descriptor: int) -> None:
         """Ends the use of a descriptor."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from spmd_grid.errors import GridError, SpmdError, StorageError
+from spmd_grid.formatting import printable
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.all_gather import all_gather
@@ -79,7 +80,7 @@ class Team:
             self._error = self._error or StorageError(f"{self.op}: {type(error).__name__}: {error}")
 
     def agree(self, text: str = "") -> None:
-        """Raise the first error that any process has kept, on all of them; compare ``text``.  Collective.
+        """Raise the first error that any process has kept, on all of them; compare ``text``, as it prints.  Collective.
 
         Raises MismatchError where the texts differ.
         """
@@ -88,7 +89,7 @@ class Team:
             error = type(error)(f"{error} (on process {self.grid.rank})")
         self._agreement.agree(self.grid, _AXES, "", error)
         if text:  # by itself: one that has failed may not know it
-            self._agreement.agree(self.grid, _AXES, text)
+            self._agreement.agree(self.grid, _AXES, printable(text))
 
     def tell(self, data: bytes) -> bytes:
         """The bytes of the first process.  Collective."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from spmd_grid.transport.arena import Arena
 from spmd_grid.transport.gate import Gate
+from spmd_grid.transport.lost_messages import Sent
 from spmd_grid.transport.wire import Messages, Wire
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.traffic import Activity
@@ -241,10 +242,13 @@ class Communicator(Protocol):
     def irecv(self, buffer: np.ndarray, source: int, tag: int) -> list[Any]:
         """Starts receiving exactly ``len(buffer)`` bytes; a list of requests."""
 
-    def isend_message(self, frame: bytearray, bodies: Sequence[np.ndarray], destination: int) -> list[Any]:
+    def isend_message(
+        self, frame: bytearray, bodies: Sequence[np.ndarray], destination: int, sent: Sent | None = None
+    ) -> list[Any]:
         """Starts sending a frame of MESSAGE_FRAME_BYTES and the buffers that it announces, at most MOST_BODIES.
 
-        Needs no meeting of the group.  Messages of one member are received in the order in which they were sent.
+        Needs no meeting of the group.  Messages of one member are received in the order in which they were sent.  One
+        that nobody has received at the end of the program is an error, which tells what the call was (``sent``).
         """
 
     def irecv_frame(self, frame: bytearray, source: int | None) -> Any:

@@ -113,7 +113,7 @@ def run_spmd(
     Local; needs no MPI.  Inside ``fn``, ``init_grid`` finds the simulated ranks, and each gets the same ``args``
     objects.  The first exception of a rank ends the others and is raised here with a note that names the rank.  A
     rank that returns while others wait for it, and ranks that wait for one another in a circle, are errors too
-    (`RankEndedError`, `DeadlockError`), reported at once.
+    (`RankEndedError`, `DeadlockError`), reported at once.  So is, at the end, a message that no rank has received.
 
     With a ``seed`` the run is deterministic: one rank runs at a time, and the seed decides which rank goes on at each
     communication, and which message a `recv` from any rank takes.
@@ -206,6 +206,8 @@ def _raise_failure(world: ThreadWorld) -> None:
         if rank is not None:
             failure.add_note(f"raised on simulated {world.processes[rank].label()} of {len(world.processes)}")
         raise failure
+    if (lost := world.lost_messages()) is not None:
+        raise lost
 
 
 @contextmanager

@@ -6,13 +6,16 @@ import os
 import sys
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import TypeAlias
 
 import numpy as np
 
 from spmd_grid.watch.frames import look_at_main_frame
 
-__all__ = ["PACKAGE", "call_site", "is_ours", "main_thread_call_site"]
+__all__ = ["PACKAGE", "Site", "call_site", "is_ours", "main_thread_call_site", "site_of", "site_text"]
+
+Site: TypeAlias = tuple[CodeType, int]  # a place in a program: its code, and the last instruction there
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NOT_USERS = PACKAGE, os.path.dirname(np.__file__) + os.sep  # numpy calls operators of arrays for the user
@@ -41,6 +44,20 @@ def _outside_compilers(frame: FrameType) -> FrameType | None:
 
 
 _short = lru_cache(os.path.basename)
+
+
+def site_of(frame: FrameType) -> Site:
+    """The innermost place outside this package and numpy, for `site_text`; in a fifth of the time of `call_site`."""
+    while frame.f_code.co_filename.startswith(_NOT_USERS) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def site_text(site: Site) -> str:
+    """The line of a place, as `call_site` names it."""
+    code, at = site
+    lines = (line for start, stop, line in code.co_lines() if start <= at < stop)
+    return f"{_short(code.co_filename)}:{next(lines, None) or code.co_firstlineno}"
 
 
 def is_ours(frame: FrameType) -> bool:

@@ -59,6 +59,7 @@ def test_differences_on_simulated_ranks(noted, operation, fault, n):
         assert in_time(seconds[0], LIMIT)
 
 
+LOST = "rank {0} ({0}, 0) never received 1 message of rank "
 SLEEPERS = ("all_reduce", "recv", "update_halo", "HaloExchange.update", "all_reduce.start")
 SIMULATED_ENDS = [
     full(*case) if case[1] == "sleeps" and (case[0] not in SLEEPERS or case[2] > 2) else case
@@ -90,6 +91,8 @@ def test_ends_on_simulated_ranks(noted, operation, fault, n, scale):
         elif fault == "exits":
             assert isinstance(error, sg.RankEndedError) and (error.rank, error.code) == (n - 1, 3), text
             assert "called sys.exit(3)" in text
+        elif (operation, fault) == ("recv", "skips"):
+            assert isinstance(error, sg.RankEndedError) and LOST.format(n - 1) in text and "drilled.py:" in text, text
         elif not is_waited_for:
             assert error is None
         else:
@@ -199,6 +202,10 @@ def test_ends_under_mpi(noted, tmp_path, operation, fault, n, scale):
         job, took = run_drill(tmp_path, operation, fault, n, **limit)
         seconds.append(took - scale * (fault == "sleeps"))
         assert in_time(seconds[0], LIMIT), job
+        if operation == "recv" and fault in ("skips", "exits"):
+            assert job.code != 0 and job.err.count("spmd_grid: ") == 1, job
+            assert LOST.format(n - 1) in job.err and "drilled.py:" in job.err, job
+            return
         if fault == "skips" and not is_waited_for:
             assert (job.code, job.err) == (0, ""), job
             return

@@ -35,7 +35,7 @@ from spmd_grid.transport.communicator import (
     Communicator,
 )
 from spmd_grid.transport.mismatch import in_columns, mismatch
-from spmd_grid.watch.call_site import call_site
+from spmd_grid.watch.call_site import Site, call_site
 from spmd_grid.watch.recorder import Recorder, shown
 from spmd_grid.watch.traffic import Traffic
 
@@ -45,8 +45,8 @@ _GROUP_BYTES = 8
 _SEPARATOR = "\x1f"  # between columns of text
 
 
-def send_array(call: MessageCall, x: np.ndarray) -> Iterator[list]:
-    """Send ``x`` to the call's peer, in steps that do not wait."""
+def send_array(call: MessageCall, x: np.ndarray, site: Site) -> Iterator[list]:
+    """Send ``x`` to the call's peer, in steps that do not wait; ``site``: the line of the program that sends it."""
     comm, facts = call.comm, Facts(x.shape, x.dtype)
     assert call.peer is not None  # only receivers may name any member
     frame, bodies, number = _frame(comm, PLAIN, encode_facts(facts))
@@ -60,14 +60,14 @@ def send_array(call: MessageCall, x: np.ndarray) -> Iterator[list]:
             frame[FRAME_BYTES : FRAME_BYTES + len(signature)] = signature
     if not facts.fits_inline:
         bodies.append(pack(x, [Box.from_shape(x.shape)], (0, x.size)))
-    yield comm.isend_message(frame, bodies, call.peer)
+    yield comm.isend_message(frame, bodies, call.peer, (call.text, site))
 
 
-def send_error(call: MessageCall, error: SpmdError) -> Iterator[list]:
+def send_error(call: MessageCall, error: SpmdError, site: Site) -> Iterator[list]:
     """Send ``error`` in place of an array, so that the receiver raises it; then raise it here too."""
     assert call.peer is not None
     frame, bodies, _ = _frame(call.comm, ERROR, encode_error(error))
-    yield call.comm.isend_message(frame, bodies, call.peer)
+    yield call.comm.isend_message(frame, bodies, call.peer, (call.text, site))
     raise error
 
 

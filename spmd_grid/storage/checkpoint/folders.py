@@ -173,7 +173,7 @@ def _has_manifest(folders: Folders, folder: Path) -> bool:
     try:
         with File.to_read(folders.system, folders.op, folder / MANIFEST) as file:
             return isinstance(json.loads(file.read_start(file.size())), dict)
-    except (DamagedError, ValueError):
+    except (DamagedError, ValueError, RecursionError):
         return False
 
 

@@ -22,7 +22,7 @@ from spmd_grid.ops.calls.arguments import as_dtype, check_grid, gate_of
 from spmd_grid.storage.arguments import as_path, check_bytes
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
-from spmd_grid.storage.checkpoint.verify import checkpoint_at, open_array, read_block
+from spmd_grid.storage.checkpoint.verify import checkpoint_at, manifest_bytes, open_array, read_block
 from spmd_grid.storage.checksums import check_library
 from spmd_grid.storage.new_local import new_local
 from spmd_grid.storage.paths import File
@@ -231,7 +231,7 @@ class _Loading:
         """One array, of which every process reads a part.  Collective."""
         is_plain = layout is None
         layout = Layout(Sharding(self._grid, []), region.shape) if layout is None else layout
-        local = new_local("load", layout, self._asked.dtype(stored), self._grid)
+        local = new_local(self._team, layout, self._asked.dtype(stored), self._grid)
         array = ShardedArray(local, layout, self._grid)
         file, blocks = self._opened[stored.name], stored.blocks
 
@@ -241,7 +241,10 @@ class _Loading:
         box = region if stored.shape else None
         take_blocks(array, blocks, stored.dtype, read, self._team, self._stage_bytes, box)
         if is_plain:
-            return local.copy()
+            with self._team.trying():
+                local = local.copy()
+            self._team.agree()
+            return local
         if layout.sharding.halo_sizes is not None:
             array.refresh_halos()
         return array.with_fresh_halos()
@@ -256,7 +259,7 @@ def _find(root: Path, team: Team) -> tuple[Path, Manifest]:
                 folder = checkpoint_at(team.system, team.op, root)
                 try:
                     with File.to_read(team.system, team.op, folder / MANIFEST) as file:
-                        data = file.read_start(file.size())
+                        data = manifest_bytes(team.op, file)
                     break
                 except DamagedError:
                     if folder == root or not left:

@@ -19,10 +19,10 @@ import numpy as np
 
 from spmd_grid.errors import DamagedError
 from spmd_grid.storage.checkpoint.dtypes import dtype_from_json, dtype_to_json
-from spmd_grid.storage.checkpoint.tree import array_names, file_name
+from spmd_grid.storage.checkpoint.tree import array_names, file_name, from_tree
 from spmd_grid.storage.checksums import CHECKSUM, checksum, checksum_text
 from spmd_grid.storage.npy_format import header_of, stored_dtype
-from spmd_grid.storage.ranges.blocks import Blocks
+from spmd_grid.storage.ranges.blocks import MOST_BLOCK_BYTES, Blocks
 from spmd_grid.typing import Shape
 
 __all__ = ["MANIFEST", "VERSION", "Manifest", "StoredArray", "parse_manifest"]
@@ -119,10 +119,15 @@ def parse_manifest(op: str, path: Path, data: bytes) -> Manifest:
         if not isinstance(body["attributes"], dict):
             raise ValueError("its attributes are not a dict")
         arrays = {name: _stored_array(op, name, entry) for name, entry in body["arrays"].items()}
+        step, state = body["step"], from_tree(op, body["state"], lambda name, is_sharded: None, lambda name: True)
+        if not isinstance(state, dict):
+            raise ValueError(f"its state is a {type(state).__name__}; it must be a dict")
+        if step is not None and type(step) is not int:
+            raise ValueError(f"its step is {str(step)[:80]!r}; it must be a whole number, or null")
         if sorted(array_names(body["state"])) != sorted(arrays):
             raise ValueError("the arrays of its state are not those that it lists")
-        return Manifest(body["state"], arrays, body["attributes"], body["step"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        return Manifest(body["state"], arrays, body["attributes"], step)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         text = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise DamagedError(f"{op}: {path} is not a valid manifest: {text}") from None
 
@@ -130,6 +135,8 @@ def parse_manifest(op: str, path: Path, data: bytes) -> Manifest:
 def _stored_array(op: str, name: str, entry: dict[str, Any]) -> StoredArray:
     """The array of an entry.  Its file has the one name that belongs to the array's, so no path leaves the folder."""
     shape, block_bytes = entry["shape"], entry["block_bytes"]
+    if not isinstance(entry, dict):
+        raise ValueError(f"the entry of array {name!r} is {str(entry)[:80]!r}; it must be a dict")
     if entry["file"] != file_name(name):
         raise ValueError(f"the file of array {name!r} is {entry['file']!r}; it must be {file_name(name)!r}")
     if not isinstance(shape, list) or len(shape) > _MOST_DIMS or not all(type(n) is int and n >= 0 for n in shape):
@@ -137,8 +144,10 @@ def _stored_array(op: str, name: str, entry: dict[str, Any]) -> StoredArray:
     dtype = dtype_from_json(op, entry["dtype"])
     if prod([max(n, 1) for n in shape]) * max(dtype.itemsize, 1) >= _MOST_BYTES:
         raise ValueError(f"array {name!r} of shape {shape} and dtype {dtype} has 2**63 bytes or more")
-    if type(block_bytes) is not int or not 1 <= block_bytes < _MOST_BYTES:
-        raise ValueError(f"the blocks of array {name!r} have {block_bytes!r} bytes; it must be 1 or more")
+    if type(block_bytes) is not int or not 1 <= block_bytes <= MOST_BLOCK_BYTES:
+        raise ValueError(
+            f"the blocks of array {name!r} have {str(block_bytes)[:80]} bytes; it must be 1 to {MOST_BLOCK_BYTES}"
+        )
     texts = entry["block_checksums"]
     if not isinstance(texts, list) or not all(isinstance(text, str) and _HEX.fullmatch(text) for text in texts):
         raise ValueError(f"the checksums of array {name!r} are not lists of 16 hexadecimal digits")

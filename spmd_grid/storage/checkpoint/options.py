@@ -9,6 +9,7 @@ from typing import Any
 from spmd_grid.errors import DTypeError, StorageError
 from spmd_grid.grid.box import as_ints
 from spmd_grid.storage.arguments import as_attributes, check_bytes
+from spmd_grid.storage.ranges.blocks import MOST_BLOCK_BYTES
 
 __all__ = ["as_json", "check_options"]
 
@@ -31,6 +32,8 @@ def check_options(keep: int | None, stage_bytes: int, block_bytes: int, commit: 
         raise StorageError(f"save: keep is {keep!r}; it must be the number of checkpoints to keep, at least 1, or None")
     for name, value in (("stage_bytes", stage_bytes), ("block_bytes", block_bytes)):
         check_bytes("save", name, value)
+    if block_bytes > MOST_BLOCK_BYTES:
+        raise StorageError(f"save: block_bytes is {block_bytes}; it must be at most {MOST_BLOCK_BYTES}")
     if block_bytes * _LEAST_BLOCKS > stage_bytes:
         raise StorageError(
             f"save: stage_bytes is {stage_bytes} and block_bytes {block_bytes}; staging must have space for"

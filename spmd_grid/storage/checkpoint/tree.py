@@ -17,13 +17,18 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.errors import DamagedError, DTypeError
 from spmd_grid.random import Generator
 from spmd_grid.storage.checkpoint.dtypes import dtype_from_json, dtype_to_json
+from spmd_grid.storage.checkpoint.generators import (
+    BIT_GENERATORS,
+    generator_from,
+    numpy_generator_from,
+    state_words,
+)
 from spmd_grid.storage.ranges.padding import with_clean_padding
 
 __all__ = ["ARRAYS", "array_names", "file_name", "from_tree", "to_tree"]
 
 ARRAYS = ("sharded", "array")  # the words for sharded arrays, and for plain ones
 _LONGEST_NAME = 200  # of a file; file systems take 255 bytes
-_BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 _DEEPEST = 64
 
 Arrays = dict[str, "ShardedArray | np.ndarray"]
@@ -66,10 +71,10 @@ def _value_to_tree(op: str, value: Any, name: str) -> Any:
         return {"bytes": value.hex()}
     if isinstance(value, np.generic) and not value.dtype.hasobject:
         return {"scalar": [dtype_to_json(op, value.dtype), with_clean_padding(np.asarray(value)).tobytes().hex()]}
-    if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
-        return {"numpy.random": _words(value.bit_generator.state)}
+    if kind is np.random.Generator and type(value.bit_generator).__name__ in BIT_GENERATORS:
+        return {"numpy.random": state_words(value.bit_generator.state)}
     if kind is Generator:
-        return {"random": _words(value.state)}
+        return {"random": state_words(value.state)}
     raise DTypeError(
         f"{op}: {_at(name)} is {kind.__name__}; a state holds sharded arrays, numpy arrays, numbers, strings, bytes,"
         " None, random generators, and dicts, lists and tuples of them"
@@ -85,7 +90,7 @@ def from_tree(op: str, tree: Any, array: Callable[[str, bool], Any], keeps: Call
         return _parse(op, tree, "", array, keeps, 0)
     except DamagedError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:
         raise DamagedError(f"{op}: the manifest's state cannot be read: {type(error).__name__}: {error}") from None
 
 
@@ -94,18 +99,26 @@ def _parse(
 ) -> Any:
     if tree is None or isinstance(tree, bool | int | str):
         return tree
-    ((kind, value),) = tree.items()
+    if not isinstance(tree, dict) or len(tree) != 1:
+        raise DamagedError(f"{op}: the manifest's state has {str(tree)[:80]!r} for {name!r}, which is no value")
     if depth > _DEEPEST:
         raise DamagedError(f"{op}: the manifest's state is nested more than {_DEEPEST} deep")
+    ((kind, value),) = tree.items()
     if kind == "dict":
+        if not isinstance(value, dict) or any("/" in key or not key or not _is_text(key) for key in value):
+            raise DamagedError(f"{op}: the manifest's state has {str(value)[:80]!r} for the dict {name!r}")
         names = {key: f"{name}/{key}" if name else key for key in value}
         inside = {key: each for key, each in value.items() if keeps(names[key])}
         return {key: _parse(op, each, names[key], array, keeps, depth + 1) for key, each in inside.items()}
     if kind in ("list", "tuple"):
+        if not isinstance(value, list):
+            raise DamagedError(f"{op}: the manifest's state has {str(value)[:80]!r} for the {kind} {name!r}")
         found = [_parse(op, each, f"{name}/{i}", array, keeps, depth + 1) for i, each in enumerate(value)]
         return found if kind == "list" else tuple(found)
     if kind in ARRAYS:
-        return array(value, kind == ARRAYS[0])
+        if value != name:
+            raise DamagedError(f"{op}: the manifest's state has the array {value!r} in the place of {name!r}")
+        return array(name, kind == ARRAYS[0])
     return _value_from_tree(op, kind, value)
 
 
@@ -123,34 +136,10 @@ def _value_from_tree(op: str, kind: str, value: Any) -> Any:
             raise DamagedError(f"{op}: a scalar of dtype {dtype} has {len(data)} bytes in the manifest")
         return np.frombuffer(data, dtype)[0] if data else np.zeros((), dtype)[()]
     if kind == "numpy.random":
-        state = _from_words(op, value)
-        if state["bit_generator"] not in _BIT_GENERATORS:
-            raise DamagedError(f"{op}: {state['bit_generator']!r} is not a bit generator of numpy")
-        bits = getattr(np.random, state["bit_generator"])()
-        bits.state = state
-        return np.random.Generator(bits)
+        return numpy_generator_from(op, value)
     if kind == "random":
-        return Generator.from_state(_from_words(op, value))
+        return generator_from(op, value)
     raise DamagedError(f"{op}: the manifest has a value of unknown kind {kind!r}")
-
-
-def _words(state: Any) -> Any:
-    """The state of a random generator as JSON: dicts, strings, whole numbers and arrays of them."""
-    if isinstance(state, dict):
-        return {key: _words(each) for key, each in state.items()}
-    if isinstance(state, np.ndarray):
-        return {"dtype": state.dtype.str, "values": [int(each) for each in state.reshape(-1)]}
-    if isinstance(state, list | tuple):
-        return [_words(each) for each in state]
-    return int(state) if isinstance(state, np.integer) else state
-
-
-def _from_words(op: str, words: Any) -> Any:
-    if isinstance(words, dict) and set(words) == {"dtype", "values"}:
-        return np.array(words["values"], dtype_from_json(op, words["dtype"]))
-    if isinstance(words, dict):
-        return {key: _from_words(op, each) for key, each in words.items()}
-    return [_from_words(op, each) for each in words] if isinstance(words, list) else words
 
 
 def array_names(tree: Any) -> Iterator[str]:

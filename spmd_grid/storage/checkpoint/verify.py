@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.folders import published
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
-from spmd_grid.storage.checksums import check_library, checksum_text, in_pieces, running_checksum
+from spmd_grid.storage.checksums import check_library, checksum_text, in_pieces, pieces_in_turn, running_checksum
 from spmd_grid.storage.paths import File, Folders
 from spmd_grid.storage.system import System
 from spmd_grid.storage.team import Team
@@ -23,6 +23,7 @@ __all__ = [
     "checkpoint_at",
     "is_checkpoint",
     "latest",
+    "manifest_bytes",
     "open_array",
     "read_block",
     "read_manifest",
@@ -38,10 +39,15 @@ def read_manifest(system: System, op: str, folder: Path) -> Manifest:
     """The manifest of a checkpoint.  Local.  Raises DamagedError, also where there is none, and StorageError."""
     path = folder / MANIFEST
     with File.to_read(system, op, path) as file:
-        size = file.size()
-        if size > _MOST_MANIFEST:
-            raise DamagedError(f"{op}: {path} has {size} bytes; a manifest has at most {_MOST_MANIFEST}")
-        return parse_manifest(op, path, file.read_start(size))
+        return parse_manifest(op, path, manifest_bytes(op, file))
+
+
+def manifest_bytes(op: str, file: File) -> bytes:
+    """The bytes of an open manifest.  Local.  Raises DamagedError for one that is too large, and StorageError."""
+    size = file.size()
+    if size > _MOST_MANIFEST:
+        raise DamagedError(f"{op}: {file.path} has {size} bytes; a manifest has at most {_MOST_MANIFEST}")
+    return file.read_start(size)
 
 
 def open_array(system: System, op: str, folder: Path, stored: StoredArray) -> File:
@@ -62,14 +68,22 @@ def open_array(system: System, op: str, folder: Path, stored: StoredArray) -> Fi
 
 def read_block(op: str, file: File, stored: StoredArray, block: int, cells: np.ndarray) -> None:
     """Fill ``cells`` with a block of the file.  Local.  Raises DamagedError if it has not the manifest's checksum."""
-    start, running = len(stored.header) + stored.blocks.offset(block), running_checksum()
-    for offset, piece in in_pieces(cells):
+    _compare_block(op, file, stored, block, in_pieces(cells))
+
+
+def _compare_block(
+    op: str, file: File, stored: StoredArray, block: int, pieces: Iterable[tuple[int, np.ndarray]]
+) -> None:
+    """Read a block in pieces, each from its first byte.  Local.  Raises DamagedError for another checksum."""
+    start, running, n_bytes = len(stored.header) + stored.blocks.offset(block), running_checksum(), 0
+    for offset, piece in pieces:
         file.read(piece, start + offset)
         running.update(piece)
+        n_bytes = offset + len(piece)
     found = running.intdigest()
     if found != stored.checksums[block]:
         raise DamagedError(
-            f"{op}: {file.path} is damaged between bytes {start} and {start + cells.nbytes} (block {block} of array"
+            f"{op}: {file.path} is damaged between bytes {start} and {start + n_bytes} (block {block} of array"
             f" {stored.name!r}): its checksum is {checksum_text(found)}, and"
             f" {checksum_text(stored.checksums[block])} was saved"
         )
@@ -84,13 +98,12 @@ def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, ran
     for stored in manifest.arrays.values():
         blocks = stored.blocks
         share = range(len(blocks) * rank // size, len(blocks) * (rank + 1) // size)
-        buffer = np.empty(blocks.rows * blocks.row_bytes if share else 0, np.uint8)
         try:
             with open_array(system, op, folder, stored) as file:
                 for block in share:
-                    cells = buffer[: blocks.box(block).size * stored.dtype.itemsize]
+                    pieces = pieces_in_turn(blocks.box(block).size * stored.dtype.itemsize)
                     try:
-                        read_block(op, file, stored, block, cells)
+                        _compare_block(op, file, stored, block, pieces)
                     except DamagedError as error:
                         problems.append(str(error))
         except (DamagedError, StorageError) as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from spmd_grid.array.sharded_array import ShardedArray
@@ -79,12 +78,13 @@ def cut_alike(a: ShardedArray, target: Sharding) -> bool:
     return all(edges_of(a.sharding, dim, n) == edges_of(target, dim, n) for dim, n in enumerate(a.shape))
 
 
-def chunks_in(box: Box, chunks: Sequence[int]) -> list[tuple[int, ...]]:
+def chunks_in(box: Box, chunks: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """The numbers of the chunks that have cells in ``box``.  Local.
 
-    >>> chunks_in(Box((4, 0), (9, 2)), (4, 4))
+    >>> list(chunks_in(Box((4, 0), (9, 2)), (4, 4)))
     [(1, 0), (2, 0)]
     """
-    if box.is_empty:
-        return []
-    return list(product(*[range(a // c, -(-b // c)) for a, b, c in zip(box.starts, box.stops, chunks)]))
+    ranges = [range(a // c, -(-b // c)) for a, b, c in zip(box.starts, box.stops, chunks)]
+    counts = () if box.is_empty else tuple(map(len, ranges))
+    for number in range(0 if box.is_empty else prod(counts)):
+        yield tuple([each[i] for each, i in zip(ranges, multi_index(number, counts))])

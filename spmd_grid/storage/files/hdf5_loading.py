@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.errors import StorageError
+from spmd_grid.file_text import open_regular
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -22,6 +23,7 @@ from spmd_grid.storage.files.reading import read_into_layout
 __all__ = ["h5py_for", "load_hdf5"]
 
 _OP = "load_hdf5"
+_MOST_BYTES = 1 << 63  # any: only what is asked for is read
 _CLASSIC = b"CDF"  # the first bytes of netCDF files before version 4
 
 
@@ -61,7 +63,7 @@ class _Source:
 
     def __init__(self, path: Path, name: str):
         h5py = h5py_for(_OP)
-        with open(path, "rb") as file:
+        with open_regular(path, _MOST_BYTES) as file:
             start = file.read(len(_CLASSIC))
         if start == _CLASSIC:
             raise StorageError(

@@ -144,7 +144,7 @@ def _load_npy(
         if not np.can_cast(stored, element, "same_kind"):
             raise DTypeError(f"load_npy: {path} holds {stored}, which does not convert to {element}")
         layout = Layout(sharding, header.shape)
-        array = ShardedArray(new_local(team.op, layout, element, grid), layout, grid)
+        array = ShardedArray(new_local(team, layout, element, grid), layout, grid)
         filled = _reversed(array) if header.fortran_order else array
         blocks = Blocks(filled.shape, stored.itemsize, min(BLOCK_BYTES, max(stage_bytes // 4, 1)))
         start = header.offset

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.array.agreement import check_sharding
 from spmd_grid.array.local_arrays import fill_domain
 from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.errors import DamagedError, DTypeError
+from spmd_grid.errors import DamagedError, DTypeError, SpmdError
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.layout import Layout
@@ -55,14 +55,14 @@ def read_into_layout(
     text = ""
     try:
         with team.trying():
-            source = open_source()
+            source = _opened(op, open_source)
             _check_dtype(op, source)
             text = f"{source.text!r} of dtype {source.dtype} and shape {source.shape} into {sharding}, dtype {asked}"
         team.agree()
         team.agree(text)
         assert source is not None, "a refusal raises on every process"
         layout = Layout(sharding, source.shape)
-        local = new_local(op, layout, source.dtype if asked is None else asked, grid)
+        local = new_local(team, layout, source.dtype if asked is None else asked, grid)
         with team.trying():
             _read(op, source, local, layout, grid)
         team.agree()
@@ -70,6 +70,15 @@ def read_into_layout(
         if source is not None:
             source.close()
     return ShardedArray(local, layout, grid).with_fresh_halos()
+
+
+def _opened(op: str, open_source: Callable[[], Source]) -> Source:
+    try:
+        return open_source()
+    except (SpmdError, OSError, MemoryError):
+        raise
+    except Exception as error:  # of the library that reads the file, which meets what is damaged in it
+        raise DamagedError(f"{op}: the file cannot be read ({type(error).__name__}: {error})") from None
 
 
 def _check_dtype(op: str, source: Source) -> None:

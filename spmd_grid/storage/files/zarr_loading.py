@@ -21,6 +21,7 @@ from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.files.blocks import chunks_in
 from spmd_grid.storage.files.reading import read_into_layout
+from spmd_grid.storage.files.zarr_codecs import check_codecs
 
 __all__ = ["load_zarr"]
 
@@ -65,6 +66,7 @@ class _Source:
         self.text = str(self.folder)
         if not self.folder.is_dir():
             raise StorageError(f"{_OP}: {self.text!r} is no folder; a zarr array is one")
+        check_codecs(_OP, self.folder)
         try:
             with _opening:
                 found = zarr.open(self.folder, mode="r")

@@ -22,9 +22,10 @@ from math import prod
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.typing import Shape
 
-__all__ = ["BLOCK_BYTES", "Blocks"]
+__all__ = ["BLOCK_BYTES", "MOST_BLOCK_BYTES", "Blocks"]
 
 BLOCK_BYTES = 4 << 20  # of a block, unless told otherwise
+MOST_BLOCK_BYTES = 1 << 36  # a block is read whole, so a file that claims larger ones is refused
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from spmd_grid.errors import DeadlockError, TransportError
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
+from spmd_grid.transport.lost_messages import Sent
 from spmd_grid.transport.mismatch import listed
 from spmd_grid.transport.mpi.buffers import all_equal, by_counts, pieces, send_straight
 from spmd_grid.transport.mpi.frame_swap import FrameSwap, frame_swap
@@ -183,21 +184,20 @@ class MpiCommunicator(Group):
     # -- messages --------------------------------------------------------------------------------------------
 
     def isend(self, buffer: np.ndarray, destination: int, tag: int) -> list[MPI.Request]:
-        comm = self.comm
-        return [comm.Isend([piece, len(piece), MPI.BYTE], destination, tag) for piece in pieces(buffer)]
+        return [self.comm.Isend([piece, len(piece), MPI.BYTE], destination, tag) for piece in pieces(buffer)]
 
     def irecv(self, buffer: np.ndarray, source: int, tag: int) -> list[MPI.Request]:
-        comm = self.comm
-        return [comm.Irecv([piece, len(piece), MPI.BYTE], source, tag) for piece in pieces(buffer)]
+        return [self.comm.Irecv([piece, len(piece), MPI.BYTE], source, tag) for piece in pieces(buffer)]
 
-    def isend_message(self, frame: bytearray, bodies: Sequence[np.ndarray], destination: int) -> list[Testable]:
-        self.sent[destination] += 1
+    def isend_message(
+        self, frame: bytearray, bodies: Sequence[np.ndarray], destination: int, sent: Sent | None = None
+    ) -> list[Testable]:
+        self.note_sent(destination, sent)
         first, *rest = self.world.mailbox.send(self.name, frame, bodies, self.processes[destination])
         return [FrameSend(self, first, destination), *rest]
 
     def irecv_frame(self, frame: bytearray, source: int | None) -> FrameReceive:
-        mailbox = self.world.mailbox
-        return mailbox.request(FrameReceive(self, mailbox, frame, source))
+        return self.world.mailbox.request(FrameReceive(self, self.world.mailbox, frame, source))
 
     def source_of(self, request: FrameReceive) -> int:
         return request.sender

@@ -72,6 +72,11 @@ class Mailbox:
         self._receives.append(receive)
         return receive
 
+    def count_asked(self, asked: dict[tuple[int, ...], list[int]]) -> None:
+        """Counts the receives that have no frame so far, by group and member.  Local; from any thread."""
+        for receive in tuple(self._receives):
+            receive.count_in(asked)
+
     def withdraw(self, receive: FrameReceive) -> None:
         """Cancels a receive that has no frame.  Local."""
         self._receives.remove(receive)
@@ -175,6 +180,13 @@ class FrameReceive(Watched):
     def takes(self, process: int) -> bool:
         """Whether it accepts frames of this process, a member."""
         return self._source is None or self._group.processes[self._source] == process
+
+    def count_in(self, asked: dict[tuple[int, ...], list[int]]) -> None:
+        """Adds itself to the counts of receives, of the members that it accepts frames of."""
+        group = self._group
+        counts = asked.setdefault(group.processes, [0] * group.size)
+        for member in range(group.size) if self._source is None else (self._source,):
+            counts[member] += 1
 
     def complete(self, frame: bytes, bodies: _Bodies) -> None:
         self._frame[:] = frame

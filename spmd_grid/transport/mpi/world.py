@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any, cast
@@ -16,8 +17,10 @@ from spmd_grid.transport.mpi.hosts.hosts import meet_hosts
 from spmd_grid.transport.mpi.hosts.namespaces import prove_messages
 from spmd_grid.transport.mpi.hosts.traces import trace_all
 from spmd_grid.transport.mpi.library import MPI, abort
-from spmd_grid.transport.mpi.liveness.departure import Departure
+from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, runs_that_differ
+from spmd_grid.transport.mpi.liveness.exit_report import ExitReport
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
+from spmd_grid.transport.mpi.liveness.lost_sends import lost_messages
 from spmd_grid.transport.mpi.mailbox import Mailbox
 from spmd_grid.transport.mpi.node import agreed_settings, survey_node
 from spmd_grid.transport.mpi.wire import MpiWire
@@ -151,6 +154,7 @@ class World:
                 departure.entered[processes] = group.entered
             departure.sent[processes] = list(group.sent)
             departure.received[processes] = list(group.received)
+        self.mailbox.count_asked(departure.asked)
 
     def forget(self, wire: MpiWire) -> None:
         """Removes a closed wire, but keeps its number of exchanges: another process may wait for one more."""
@@ -167,8 +171,19 @@ class World:
     def _leave(self) -> None:
         self.process.end()
         if self.lifeline is not None:
-            self.lifeline.close()
+            self.lifeline.close(self._compare_ends)
+        else:
+            departure = Departure(self.process.label())
+            self._take_stock(departure)
+            if problem := self._compare_ends(departure, {}):
+                ExitReport(0, None, True, abort).say(problem)
         self.process.gate.bar(_CLOSED)
+
+    def _compare_ends(self, own: Departure, departed: Departed) -> str:
+        """The words for what is wrong with the ends of all processes; empty if nothing is, or an error said more."""
+        if self.process.gate.text or getattr(sys, "last_value", None) is not None:
+            return ""
+        return runs_that_differ(own, departed.values()) or lost_messages(own, departed, tuple(self.groups.values()))
 
     def _release(self) -> None:
         for wire in tuple(self.wires):

@@ -16,6 +16,7 @@ import numpy as np
 
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, Process, tag_of
+from spmd_grid.transport.lost_messages import Sent
 from spmd_grid.transport.simulated.messages import Inbox, Pending, PendingReceive, PendingSend, SentMessage, copy_bytes
 from spmd_grid.transport.simulated.scheduler import RankWait
 from spmd_grid.transport.simulated.wire import ThreadWire
@@ -130,22 +131,22 @@ class ThreadCommunicator:
     # -- messages --------------------------------------------------------------------------------------------
 
     def isend(self, buffer: np.ndarray, destination: int, tag: int) -> list[PendingSend]:
-        return self._send(buffer, destination, tag)
+        return self._send(buffer, destination, tag, (), None)
 
     def _send(
-        self, buffer: np.ndarray | bytearray, destination: int, tag: int, bodies: Sequence[np.ndarray] = ()
+        self, buffer: np.ndarray | bytearray, member: int, tag: int, bodies: Sequence[np.ndarray], sent: Sent | None
     ) -> list[PendingSend]:
         data, copies = np.frombuffer(buffer, np.uint8), deque(np.frombuffer(body, np.uint8).copy() for body in bodies)
         self._scheduler.switch(self.process.rank)
         with self._scheduler.lock:
-            box = self._group.boxes[destination]
+            box = self._group.boxes[member]
             receive = box.take_receive(self.rank, tag)
             if receive is None:
                 box.clock += 1
                 pending = None
-                if tag == _FRAME_TAG and destination != self.rank and self._scheduler.keeps_waiting():
-                    pending = PendingSend(self._scheduler, self.processes, destination)
-                message = SentMessage(box.clock, data.copy(), copies, pending)
+                if tag == _FRAME_TAG and member != self.rank and self._scheduler.keeps_waiting():
+                    pending = PendingSend(self._scheduler, self.processes, member)
+                message = SentMessage(box.clock, data.copy(), copies, pending, sent)
                 box.arrived.setdefault((self.rank, tag), deque()).append(message)
                 if pending is not None:
                     return [pending]
@@ -155,8 +156,10 @@ class ThreadCommunicator:
                     self._scheduler.wake(receive.waiter)
         return []
 
-    def isend_message(self, frame: bytearray, bodies: Sequence[np.ndarray], destination: int) -> list[PendingSend]:
-        return self._send(frame, destination, _FRAME_TAG, bodies)
+    def isend_message(
+        self, frame: bytearray, bodies: Sequence[np.ndarray], destination: int, sent: Sent | None = None
+    ) -> list[PendingSend]:
+        return self._send(frame, destination, _FRAME_TAG, bodies, sent)
 
     def irecv(self, buffer: np.ndarray, source: int, tag: int) -> list[PendingReceive]:
         return [self._post(np.frombuffer(buffer, np.uint8), source, tag)]

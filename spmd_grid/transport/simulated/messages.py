@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.errors import TransportError
+from spmd_grid.transport.lost_messages import Sent
 from spmd_grid.transport.simulated.scheduler import Scheduler
 
 __all__ = ["Inbox", "SentMessage", "PendingSend", "PendingReceive", "Pending", "copy_bytes"]
@@ -76,12 +77,16 @@ class PendingSend(Pending):
 
 
 class SentMessage(NamedTuple):
-    """A message that has been sent and not yet received; ``pending``: the request of a sender that waits."""
+    """A message that has been sent and not yet received.
+
+    ``pending``: the request of a sender that waits; ``sent``: the call, of messages whose loss is an error.
+    """
 
     stamp: int
     data: np.ndarray
     bodies: deque[np.ndarray]
     pending: PendingSend | None
+    sent: Sent | None
 
 
 class Inbox:

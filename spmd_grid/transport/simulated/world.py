@@ -6,8 +6,10 @@ import time
 from functools import partial
 from typing import Any
 
+from spmd_grid.errors import RankEndedError
 from spmd_grid.transport.arena import OneProcessArena
 from spmd_grid.transport.communicator import Process
+from spmd_grid.transport.lost_messages import lost_text
 from spmd_grid.transport.segment_sizes import ranks_per_node
 from spmd_grid.transport.simulated.messages import Inbox
 from spmd_grid.transport.simulated.scheduler import Scheduler
@@ -85,6 +87,19 @@ class ThreadWorld:
     def _bar(self, text: str) -> None:
         for process in self.processes:
             process.gate.bar(text)
+
+    def lost_messages(self) -> RankEndedError | None:
+        """The error of the first messages that nobody has received, after a run without errors; None without any."""
+        if any(process.gate.text for process in self.processes):
+            return None
+        for group in self._groups.values():
+            for member, box in zip(group.processes, group.boxes):
+                for (source, _), messages in box.arrived.items():
+                    if lost := [message.sent for message in messages if message.sent is not None]:
+                        sender = f"{self.processes[group.processes[source]].label()} of {self.size}"
+                        text = lost_text(sender, self.processes[member].label(), len(lost), lost)
+                        return RankEndedError(text, member)
+        return None
 
     def close(self) -> None:
         """Ends the trace, if there is one; the last act of the run."""

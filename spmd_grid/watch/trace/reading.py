@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from spmd_grid.errors import OutputError
+from spmd_grid.file_text import text_of
+from spmd_grid.watch.trace.events import MOST_RANKS, as_event
 
 __all__ = ["TracedOperation", "Trace", "read_trace"]
 
 _JOINED = "trace.json"
+_MOST_BYTES = 4 << 30  # of a file that is read
 
 
 @dataclass
@@ -168,7 +171,8 @@ def read_trace(folder: str | Path, *more: str | Path) -> Trace:
     paths: dict[int, Path] = {}
     for each in folders:
         found = {path.stem.removeprefix("rank-"): path for path in each.glob("rank-*.json")}
-        numbered = {int(number): path for number, path in found.items() if number.isdecimal()}
+        numbers = [number for number in found if number.isascii() and number.isdecimal() and len(number) < 9]
+        numbered = {int(number): found[number] for number in numbers if int(number) < MOST_RANKS}
         if not numbered:
             raise OutputError(
                 f"{str(each)!r} holds no trace: no files rank-0.json and so on, as SPMD_GRID_TRACE makes them"
@@ -188,14 +192,18 @@ def read_trace(folder: str | Path, *more: str | Path) -> Trace:
 def _events(path: Path) -> list[dict[str, Any]]:
     """The events of a file; its last line may be incomplete."""
     found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    try:
+        lines = text_of(path, _MOST_BYTES, errors="replace").splitlines()
+    except OSError as error:
+        raise OutputError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    for line in lines:
         try:
-            event = json.loads(line.rstrip(",\n "))
+            event = as_event(json.loads(line.rstrip(",\n ")))
         except (ValueError, RecursionError):
             continue
-        if isinstance(event, dict) and event.get("ph") in ("M", "X"):
-            if event["args"].get("turn") == 0:  # a failed update in a compiled loop, which moved nothing
-                event["args"] = {"call": event["args"]["call"], "where": event["args"]["where"], "failed": True}
+        except (TypeError, LookupError, AttributeError, ArithmeticError):
+            raise OutputError(f"{str(path)!r} is no trace: {line[:80]!r} is no event of one") from None
+        if event is not None:
             found.append(event)
     return found
 

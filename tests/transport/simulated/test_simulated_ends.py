@@ -124,13 +124,7 @@ def test_ends_that_are_fine(seed):
             return None
         return sorted(sg.recv(grid, [0], [source]).sum() + sg.recv(grid, [0], [0]).size for source in [1])
 
-    def sender_twice():
-        grid = world()
-        if grid.rank == 0:
-            sg.send(np.arange(3), grid, [0], [2])
-        return body()
-
-    assert sg.run_spmd(sender_twice, ranks=3, seed=seed)[2] == [6]
+    assert sg.run_spmd(body, ranks=3, seed=seed)[2] == [6]
 
 
 def test_interrupt_in_the_main_thread():

@@ -15,7 +15,8 @@ __all__ = ["Departed", "Departure", "WaitedFor", "absent_member", "runs_that_dif
 class Departure:
     """The operations in which a process that ended had taken part.
 
-    By group: number of meetings entered, of frames sent to and received from each member; by wire: of exchanges begun.
+    By group: number of meetings entered, of frames sent to and received from each member, and of receives that wait
+    for one (``asked``); by wire: of exchanges begun.
     ``digests``, by wire: of the exchanges begun, where these may be of several kinds and processes do not wait for one
     another.  ``opening``: the members of groups whose first use has begun.
     """
@@ -24,6 +25,7 @@ class Departure:
     entered: dict[tuple[int, ...], int] = field(default_factory=dict)
     sent: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     received: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
+    asked: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     exchanged: dict[tuple[Any, ...], int] = field(default_factory=dict)
     digests: dict[tuple[Any, ...], int] = field(default_factory=dict)
     opening: set[tuple[int, ...]] = field(default_factory=set)

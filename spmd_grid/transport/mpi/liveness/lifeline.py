@@ -28,7 +28,7 @@ import numpy as np
 
 from spmd_grid.errors import CutOffError, SpmdError
 from spmd_grid.transport.communicator import Process
-from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor, runs_that_differ
+from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport, call_site_in, user_traceback
 from spmd_grid.transport.mpi.liveness.hang_watch import HangWatch, Report
 from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostWatch
@@ -132,10 +132,10 @@ class Lifeline:
         if self._signals is None:
             self._signals = Signals.install(self._waker, lambda frame: self._on_term(call_site(frame)))
 
-    def close(self) -> None:
-        """Announces the end of this process, and waits for the ends of the others; the last act before MPI ends."""
+    def close(self, compare: Callable[[Departure, Departed], str]) -> None:
+        """Announces the end of this process, waits for those of all, and reports what ``compare`` finds wrong."""
         try:
-            self._leave()
+            self._leave(compare)
         except KeyboardInterrupt:
             _ignore_signals()
             self._report_interrupt("the end of the program")
@@ -144,7 +144,7 @@ class Lifeline:
         self._waker.close()
         sys.excepthook = self._previous_hook
 
-    def _leave(self) -> None:
+    def _leave(self, compare: Callable[[Departure, Departed], str]) -> None:
         self._stops = True
         self._waker.wake()
         self._thread.join()
@@ -166,9 +166,8 @@ class Lifeline:
             self.hang.look()
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
-        differing = "" if self._process.gate.text else runs_that_differ(departure, self.departed.values())
-        if differing:
-            self._report.say(differing)
+        if problem := compare(departure, self.departed):
+            self._report.say(problem)
         self._hosts.take_last_answers(self._collect)
 
     def _collect(self) -> None:
