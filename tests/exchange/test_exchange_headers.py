@@ -6,7 +6,6 @@ from support.same_bytes import same_bytes
 
 import spmd_grid as sg
 from spmd_grid import errors
-from spmd_grid.exchange.agreement.dtype_tokens import dtype_of_token
 from spmd_grid.exchange.agreement.header import (
     ERROR,
     LONG,
@@ -20,6 +19,7 @@ from spmd_grid.exchange.agreement.header import (
     read_prefix,
 )
 from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
+from spmd_grid.exchange.dtype_tokens import dtype_of_token
 from spmd_grid.transport.communicator import HEADER_BYTES, INLINE_BYTES
 
 RECORD = np.dtype([(f"a_field_with_a_rather_long_name_{i}", "f8", (i + 1,)) for i in range(9)])

@@ -1,7 +1,6 @@
 """Agreement between the members of a group: each describes its call, and all learn it before any data moves.
 
 header           a member's description of its arrays, or its error
-dtype_tokens     dtypes as texts from which nothing but a dtype can be made
 learn_facts      the opening of every collective
 meeting          the meeting at which headers are swapped
 choose_meeting   which of those below it is

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.exchange.agreement.dtype_tokens import dtype_of_token, token_of_dtype
+from spmd_grid.exchange.dtype_tokens import dtype_of_token, token_of_dtype
 from spmd_grid.transport.communicator import HEADER_BYTES, INLINE_BYTES
 from spmd_grid.typing import Shape
 

@@ -42,8 +42,8 @@ from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CollectiveCall", "CollectiveOperation"]
 
-_MOST_OPENINGS = 256  # of one call, for programs whose arrays have other sizes in every call
-_TURNS = 8  # operations on arrays of one kind that Python makes, before compiled ones
+# Openings that a call keeps, and operations on arrays of one kind that Python makes before compiled ones.
+_MOST_OPENINGS, _TURNS = 256, 8
 
 
 class CollectiveCall:
@@ -148,7 +148,7 @@ class CollectiveCall:
         return type(error)(f"{error} (on {self.label(self.comm.rank)})")
 
     def refusal(self, error: Exception, where: str = "") -> Opening:
-        """Make the opening of a member that cannot take part; all raise ``error``, to whose text ``where`` is added."""
+        """Make the opening of a member that cannot take part; all raise ``error``, its text followed by ``where``."""
         return Opening(ERROR, self.fingerprint, encode_error(error, where), None)
 
     def agree(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
-from spmd_grid.exchange.agreement.dtype_tokens import dtype_of_token, token_of_dtype
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.dtype_tokens import dtype_of_token, token_of_dtype
 from spmd_grid.grid.layout import Layout
 from spmd_grid.kernels import address_of
 from spmd_grid.ops.calls.arguments import as_array, check_output
