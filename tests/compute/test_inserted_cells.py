@@ -82,7 +82,7 @@ def test_cells_that_move():
 
 @pytest.mark.parametrize("function", [name for name in MATRIX if name.startswith(("delete", "insert"))])
 def test_runs_of_cells(spmd, monkeypatch, function):
-    """What long dimensions do, done to short ones: runs move as slices."""
+    """Runs move as slices, as in long dimensions."""
     monkeypatch.setattr(inserting, "_LONG", 0)
 
     def body():

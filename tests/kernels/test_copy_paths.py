@@ -198,7 +198,7 @@ def test_runs_that_move_within_their_page(width):
             check(source, buffer[moved : moved + len(source)], buffer)
 
 
-def test_no_memcpy_to_the_next_place_of_a_page():
+def test_no_memcpy_to_an_address_a_cell_further_in_its_page():
     """Some processors take 12 times as long for long ones of those to 1 to 15 bytes further in the page."""
     from spmd_grid.kernels.copy import boxes
 
@@ -212,5 +212,5 @@ def test_no_memcpy_to_the_next_place_of_a_page():
     assert lines == [(page, page + moved, n) for moved in (1, 8, 15, 4104, -4088)] and not moves
     for moved in (0, 16, 4095, -8):
         copy(page, page + moved, n)
-    copy(page, page + 8, boxes.NEXT_PLACE_FROM - 1)
-    assert len(lines) == 5 and sum(size for *_, size in moves) == 4 * n + boxes.NEXT_PLACE_FROM - 1
+    copy(page, page + 8, boxes.CLOSE_FROM - 1)
+    assert len(lines) == 5 and sum(size for *_, size in moves) == 4 * n + boxes.CLOSE_FROM - 1

@@ -22,10 +22,10 @@ from spmd_grid.kernels.python_calls import on_integers
 
 MEMCPY_FROM = 256  # bytes: shorter runs are faster without a call of memcpy
 MEMCPY_MOST = 1 << 18  # bytes: of larger ones libraries fetch every line that they overwrite, of smaller ones not
-# A memcpy of at least so many bytes takes 12 times as long on some processors if the target is 1 to 15 bytes further in
+# A memcpy of at least CLOSE_FROM bytes takes 12 times as long on some processors if the target is 1 to 15 bytes further in
 # its page than the source: their instruction takes the two for overlapping.  So it is with arrays that begin with a
 # page and move by a cell.
-NEXT_PLACE_FROM, NEXT_PLACE, PAGE = 1 << 13, 16, 4096
+CLOSE_FROM, CLOSE, PAGE = 1 << 13, 16, 4096
 EDGE = 8  # runs, of a tile each way
 PATTERN = 4096  # bytes to which a run that is repeated is doubled
 
@@ -47,7 +47,7 @@ def _chunks(source: int, target: int, run: int) -> None:
 @inner
 def _rows(source: int, target: int, run: int) -> None:
     """Copy a long run: by a memcpy, or several for a very long one; by lines where memcpy may be slow."""
-    if run >= NEXT_PLACE_FROM and 0 < (target - source) % PAGE < NEXT_PLACE:
+    if run >= CLOSE_FROM and 0 < (target - source) % PAGE < CLOSE:
         copy_lines(source, target, run)
         return
     while run > MEMCPY_MOST:
