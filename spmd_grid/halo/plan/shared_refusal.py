@@ -109,7 +109,8 @@ class _Known:
     def error(self) -> SpmdError:
         """The error to raise."""
         is_of_all = self.all_refuse and self.are_alike and self.met.sum() > 1
-        return error_from(_unnamed(self.text) if is_of_all else self.text)
+        error = error_from(_unnamed(self.text) if is_of_all else self.text)
+        return error if isinstance(error, SpmdError) else SpmdError(str(error))
 
 
 def _unnamed(text: bytes) -> bytes:
