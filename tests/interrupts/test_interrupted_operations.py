@@ -93,8 +93,8 @@ def outcomes_on_new_communicators(make, places, kind, opcodes):
 def check(by_rank, n):
     """Nothing but right results and one error.
 
-    Who was refused is refused from then on; so is who was interrupted, unless the operation was over.  Then the next one
-    may tell all that it failed on one process.
+    Who was refused is refused from then on; so is who was interrupted, unless the operation was over.  Then the next
+    one may tell all that it failed on one process.
     """
     found = [each for each, _ in by_rank]
     anybody_refused = any(came == "refused" for each in found for came, _ in each)

@@ -118,9 +118,10 @@ class Course:
         self._shares: list[tuple[slice, ...] | None] | None = None
         if application.located or interface.gives_numbers:
             self._divide(application, splits, merged)
-        self._meets = bool(axes) or self._may_fail
-        self._meets = self._meets or any(
-            type(way) is Sharding or (type(way) is Window and way.moves) for way in self._ways
+        self._meets = (
+            bool(axes)
+            or self._may_fail
+            or any(type(way) is Sharding or (type(way) is Window and way.moves) for way in self._ways)
         )
         # Of the only operand of a function that gives a number: the block, where nothing but the number moves.
         way = self._ways[0]

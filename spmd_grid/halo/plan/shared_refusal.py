@@ -109,8 +109,8 @@ class _Known:
     def error(self) -> SpmdError:
         """The error to raise."""
         is_of_all = self.all_refuse and self.are_alike and self.met.sum() > 1
-        found = error_from(_unnamed(self.text) if is_of_all else self.text)
-        return found if isinstance(found, SpmdError) else SpmdError(str(found))
+        error = error_from(_unnamed(self.text) if is_of_all else self.text)
+        return error if isinstance(error, SpmdError) else SpmdError(str(error))
 
 
 def _unnamed(text: bytes) -> bytes:
