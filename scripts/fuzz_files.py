@@ -43,7 +43,7 @@ Calls = dict[str, Callable[[], Any]]
 
 
 def makers() -> dict[str, Callable[[Path], None]]:
-    """What writes the files of each kind, on simulated ranks."""
+    """Functions that write the files of each kind, on simulated ranks."""
 
     def on_ranks(save: Callable[[Path, Any, sg.ShardedArray], object]) -> Callable[[Path], None]:
         def body(folder: Path) -> None:
@@ -92,7 +92,7 @@ def makers() -> dict[str, Callable[[Path], None]]:
 
 
 def calls(kind: str, folder: Path, grid: sg.ProcessGrid) -> Calls:
-    """What reads the files of a kind, on one of the ranks."""
+    """The calls that read the files of a kind, on one of the ranks."""
     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
     if kind == "checkpoint":
         return {
@@ -153,7 +153,7 @@ def read_all(kind: str, folder: Path) -> list[tuple[str, str]]:
 
 
 def printed(kind: str, folder: Path) -> str:
-    """What the commands print about the files of a kind."""
+    """The text that the commands print about the files of a kind."""
     words = [["checkpoint", each, str(folder)] for each in COMMANDS] if kind == "checkpoint" else []
     words += [["trace", str(folder)]] if kind == "trace" else []
     text = io.StringIO()

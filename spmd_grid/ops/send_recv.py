@@ -29,8 +29,8 @@ class SendOperation:
     ``x`` may be used again; whether that is before the other device receives is not promised, except that a message to
     oneself is always buffered.
 
-    Raises `AxisError`, `DeviceError`, and `DTypeError`; the latter on both devices.  A message that nobody has received
-    when the program ends makes it fail, with the line of this call.
+    Raises `AxisError`, `DeviceError`, and `DTypeError`; the latter on both devices.  A message that no process has
+    received when the program ends makes it fail, with the line of this call.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():

@@ -25,7 +25,7 @@ class System:
     """
 
     def open(self, path: Path, flags: int) -> int:
-        """A descriptor of the file; links are not followed, and nobody is waited for at the other end of a pipe."""
+        """A descriptor of the file; links are not followed, and a pipe's other end is not waited for."""
         return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
     def close(self, descriptor: int) -> None:

@@ -248,7 +248,7 @@ class Communicator(Protocol):
         """Starts sending a frame of MESSAGE_FRAME_BYTES and the buffers that it announces, at most MOST_BODIES.
 
         Needs no meeting of the group.  Messages of one member are received in the order in which they were sent.  One
-        that nobody has received at the end of the program is an error, which tells what the call was (``sent``).
+        that no member has received at the end of the program is an error, which tells what the call was (``sent``).
         """
 
     def irecv_frame(self, frame: bytearray, source: int | None) -> Any:

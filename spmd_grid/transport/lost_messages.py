@@ -1,4 +1,4 @@
-"""Messages that nobody has received when the program ends, in words."""
+"""Messages that no process has received when the program ends, in words."""
 
 from __future__ import annotations
 

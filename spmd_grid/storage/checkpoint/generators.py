@@ -103,7 +103,7 @@ class _Words:
         return _Words(self._op, self._of, self._take(name))
 
     def end(self) -> None:
-        """Refuse entries that nobody has taken."""
+        """Refuse entries that were not taken."""
         if self._words:
             self.refuse("its state", sorted(self._words), "without these entries")
 

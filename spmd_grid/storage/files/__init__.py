@@ -4,7 +4,7 @@ npy           plain ``.npy`` files
 zarr_saving   zarr: save_zarr
 zarr_loading  load_zarr
 zarr_format   its metadata
-zarr_codecs   the codecs that it may name
+zarr_codecs   those that arrays may name
 hdf5_saving   HDF5 and netCDF-4: save_hdf5
 hdf5_loading  load_hdf5
 vtk_saving    ParaView: save_vtk

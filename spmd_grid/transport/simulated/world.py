@@ -89,7 +89,7 @@ class ThreadWorld:
             process.gate.bar(text)
 
     def lost_messages(self) -> RankEndedError | None:
-        """The error of the first messages that nobody has received, after a run without errors; None without any."""
+        """The error of the first messages that no rank has received, after a run without errors; None without any."""
         if any(process.gate.text for process in self.processes):
             return None
         for group in self._groups.values():

@@ -56,7 +56,7 @@ def watching(channel, rank=0):
         yield found
     finally:
         found.waiting = None
-        found.close()
+        found.close(lambda own, departed: "")
 
 
 class Waiting:

@@ -1,4 +1,4 @@
-"""Messages of this process that nobody received, found in the counts of all processes at the end of the program.
+"""Messages of this process that were never received, found in the counts of all processes at the end of the program.
 
 Each process compares its own sends with the counts that their receivers left, so a process that has lost a message
 knows the line that sent it.  Messages of one pair and group are received in the order in which they were sent: the last
