@@ -301,7 +301,7 @@ class ShardedArray(ComputingArray):
         target_grid = self._grid.check_same_program(grid, "reshard")
         check_on_grid("reshard", target, target_grid)
         options = strategy, memory_limit, links
-        held = self._local, self.sharding, target, self._grid, self.shape
+        held = self.stored, self.sharding, target, self._grid, self.shape
         local = reshard_local(*held, out, *options)
         if isinstance(out, ShardedArray):
             out.mark_dirty()

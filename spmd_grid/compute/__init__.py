@@ -12,7 +12,8 @@ blas_threads the number of threads with which processes multiply large blocks
 cores        a device's own cells in a given sharding
 indexing     slices, masks and lists of numbers as indices
 plain_operands  comparisons of numbers and numpy arrays in checking mode
-memory       the memory of an array: a slice shares that of its source until one of them is written
+memory       the memory of an array: its own, or that of the array of which it is a slice
+views        slices and the like: writes to them reach their source, and they show what is written there
 standard     methods of the array API standard, as a base class of sharded arrays
 operators    operators on arrays of one layout, as one function each
 strict       errors of floating point that a program asks for, raised by all processes

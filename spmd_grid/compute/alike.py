@@ -12,6 +12,7 @@ from spmd_grid import kernels
 from spmd_grid.compute.memory import ALONE
 from spmd_grid.compute.splits import plain_layout
 from spmd_grid.compute.temporaries import Site
+from spmd_grid.compute.views import bring_up_to_date
 from spmd_grid.functions.elementwise import may_raise
 from spmd_grid.grid.process_grid import ProcessGrid
 
@@ -34,6 +35,10 @@ def again(ufunc: np.ufunc, array: Any, x: Any, y: Any) -> Any:
     One of ``x`` and ``y`` is ``array``.
     """
     layout, grid, kind = array._layout, array._grid, type(array)
+    if type(x) is kind and x._view is not None:
+        bring_up_to_date(x)
+    if type(y) is kind and y._view is not None:
+        bring_up_to_date(y)
     if type(x) is not kind:
         a, b = x, y._local
         local, found = b, _known.get((ufunc, layout, type(x), b.dtype))
@@ -101,7 +106,7 @@ def kept_result(array: Any, local: np.ndarray, site: Site, dtype: np.dtype) -> A
             and found._layout is layout
             and found._local.dtype is dtype
             and not found._was_seen
-            and (not (found._loans or found._slices) or found.is_alone)
+            and (found._twin is None or found.is_alone)
         ):
             found._version += 1
             found._refreshed, found.name = 0, None
@@ -132,7 +137,7 @@ def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: 
                 if x._layout != layout or x._grid is not grid:
                     return None
                 x._layout = layout  # so that the next look is a short one
-            block = x._local
+            block = x.stored
             shape = block.shape
             blocks.append(block)
             key.append(block.dtype)
@@ -173,7 +178,7 @@ def _into(out: Any, ufunc: np.ufunc, blocks: list[Any], array: Any, dtype: np.dt
     layout, grid = array._layout, array._grid
     if type(out) is not type(array) or out._layout != layout or out._grid is not grid:
         return None
-    if not out._local.flags.writeable or not np.can_cast(dtype, out._local.dtype, "same_kind"):
+    if not out.is_writeable or not np.can_cast(dtype, out._local.dtype, "same_kind"):
         return None
     target = out.memory_to_overwrite()
     if layout.sharding.halo_sizes is not None:

@@ -13,10 +13,12 @@ from spmd_grid.compute.course.apply import Course, plan_course
 from spmd_grid.compute.course.output import check_out_dtype, check_sharded_out, write_out
 from spmd_grid.compute.plain_operands import note_operands
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
+from spmd_grid.compute.views import attach, detach
 from spmd_grid.errors import ArgumentError, AxisError, CellIndexError, DTypeError, OutputError, SpmdError
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.linear.contractions import CONTRACTIONS
 from spmd_grid.functions.table import Entry, no_rule
+from spmd_grid.functions.ways import READ_ONLY, VIEWS, read_only_way
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 
@@ -96,7 +98,7 @@ def call_rule(
         _raise_ours(name, error, (*args, *options.values()))
     out = _out_of(bound)
     if not isinstance(application, Application):  # the result, by other functions
-        return application if out is None else _written(name, application, out[0])
+        return _new(application, args) if out is None else _written(name, application, out[0])
     _refuse_hidden_arrays(name, application, bound, out)
     course: Course | ContractionCourse
     if function in CONTRACTIONS:
@@ -133,7 +135,24 @@ def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict
         result = entry.call(*args, **options)
     except _OF_RULES as error:
         _raise_ours(name, error, (*args, *options.values()))
-    return result if out is None else _written(name, result, out)
+    if out is not None:
+        return _written(name, result, out)
+    if name in READ_ONLY:
+        bound = entry.bind(name, args, options)
+        source = next(iter(bound.arguments.values()))
+        if is_sharded(source) and source.ndim > 1:
+            return attach(detach(result), source, (read_only_way(entry, bound),), is_read_only=True)
+    return result if name in VIEWS else _new(result, args)
+
+
+def _new(result: Any, args: tuple[Any, ...]) -> Any:
+    """The result of a function that gives new arrays: no views of its arguments, or of arrays that it has made."""
+    if isinstance(result, tuple | list):
+        for each in result:
+            _new(each, args)
+    elif is_sharded(result) and result._view is not None and not _among(result, args):
+        detach(result)
+    return result
 
 
 def _raise_ours(name: str, error: Exception, given: tuple[Any, ...] = ()) -> NoReturn:

@@ -1,16 +1,10 @@
-"""The memory of a sharded array: its own or borrowed, and whether its halos are fresh.
+"""The memory of a sharded array: its own or that of its source, and whether its halos are fresh.
 
-A slice that moves nothing reads the memory of its source until one of them may be written.  It keeps the values that it
-had when it was taken: it gets memory of its own before the source or the slice is written, and before the program gets
-a numpy view of either, through which it may write at any time.  Once the program has had a view of an array, the array
-lends nothing.  All of this is local: nothing is sent.
-
-    b = a[1:]      b reads a's memory
-    a += 1         b gets a copy first
-    b.core         b gets a copy first, and lends nothing from then on
+A slice that moves nothing borrows the memory of its source.  If it reads no halos, it is a view in place, and may be
+written there; else it gets memory of its own before it is written (see `views`).
 
 An array keeps the slices that instructions of the program have taken of it, and gives them again, as they are, while
-it is not written and nothing else refers to them (see `temporaries`).
+nothing else refers to them (see `temporaries`).
 
 Halos count as fresh from an exchange until the next write that is marked.  Once the program has had a view of an array,
 a `BorderCopy` finds writes that are not marked.
@@ -19,12 +13,14 @@ a `BorderCopy` finds writes that are not marked.
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from weakref import ref
 
 import numpy as np
 
 from spmd_grid.compute.temporaries import Site
+from spmd_grid.compute.views import View, bring_up_to_date, refuse_read_only, write_back
+from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.border_copy import BorderCopy
@@ -34,7 +30,6 @@ from spmd_grid.typing import MultiIndex
 
 __all__ = ["ALONE", "Memory"]
 
-_FEW_LOANS = 16
 _MOST_SLICES = 32  # that an array keeps
 
 
@@ -50,6 +45,7 @@ def _references() -> tuple[int, int]:
 # Those of an array to which nothing refers but its keeper, and a variable; then without that.  A second thread that
 # finds it adds one, so at most one of them finds it alone.
 ALONE, _KEPT_ALONE = _references()
+_TWIN_ALONE = 2  # of a twin to which one array refers, and `getrefcount`
 
 
 class Memory:
@@ -61,12 +57,12 @@ class Memory:
     __slots__ = (
         "__weakref__",
         "_border_copy",
+        "_borrows",
+        "_cells",
         "_coords",
         "_grid",
         "_key",
         "_layout",
-        "_lender",
-        "_loans",
         "_local",
         "_mark",
         "_notes",
@@ -74,17 +70,19 @@ class Memory:
         "_refresh",
         "_refreshed",
         "_slices",
+        "_twin",
         "_version",
+        "_view",
         "_was_seen",
         "is_kept",
     )
 
+    _borrows: bool  # whether its memory is that of its source
+    _cells: np.ndarray | None  # with the strides that numpy's array has, where it was a view
     _coords: MultiIndex
     _grid: ProcessGrid
     _key: object  # of a slice that is kept
     _layout: Layout
-    _lender: ref[Memory] | None  # whose memory it is, if it is not its own
-    _loans: list[ref[Memory]] | None  # slices that read this memory
     _local: np.ndarray
     _mark: int  # of the instruction that made it: see `temporaries`
     _notes: tuple[FreshnessNotes, ...]  # of the halo exchanges that update it
@@ -92,7 +90,9 @@ class Memory:
     _refresh: KeptUpdate | None  # that has refreshed its halos, and may do so by compiled functions
     _refreshed: int  # the version of which the halos are copies
     _slices: dict[Site, Any] | None  # that are given again
+    _twin: Any  # to which its views refer; of a twin itself, a weak reference to the array
     _version: int  # the number of calls of `mark_dirty`, plus 1
+    _view: View | None  # of which array it shows cells, if it does
     _was_seen: bool  # whether the program may have a view of it
     _border_copy: BorderCopy | None  # of the last refresh, if the program may have a view
     is_kept: bool  # whether the grid refers to it, as a result of a site
@@ -105,90 +105,103 @@ class Memory:
         self._coords = grid.own_coords
         self._version = 1
         self._refreshed = 0
-        self._lender = self._loans = self._slices = self._refresh = None
-        self._was_seen = self.is_kept = False
+        self._cells = self._twin = self._view = self._slices = self._refresh = None
+        self._borrows = self._reads_halos = self._was_seen = self.is_kept = False
         self._border_copy = None
         self._notes = ()
 
     @property
     def stored(self) -> np.ndarray:
-        """The local array, halos included, to be read within an operation: never written, kept or handed out."""
+        """The local array, halos included, to be read within an operation: never written, kept or handed out.
+
+        Local, but of a view whose source was written since: see `views`.
+        """
+        if self._view is not None:
+            bring_up_to_date(self)
         return self._local
 
     @property
     def stored_core(self) -> np.ndarray:
         """As ``core``, to be read within an operation: never written, kept or handed out."""
-        return self._local[self._layout.core_key(self._coords)]
+        return self.stored[self._layout.core_key(self._coords)]
 
     @property
     def is_alone(self) -> bool:
-        """Whether no slice reads this memory, none of it is borrowed, and the program has had no view of it.  Local."""
-        if self._lender is not None or self._loans or self._was_seen:
+        """Whether it borrows no memory, and no view reads its own, nor the program.  Local."""
+        if self._borrows or self._was_seen or self._view is not None:
             return False
-        return not self._slices or self._slices_are_idle()
+        slices = self._slices
+        if slices and max(map(getrefcount, slices.values())) != _KEPT_ALONE:
+            return False
+        return self._twin is None or getrefcount(self._twin) == _TWIN_ALONE + (len(slices) if slices else 0)
+
+    @property
+    def is_writeable(self) -> bool:
+        """Whether `refuse_read_only` lets it pass.  Local."""
+        return self._local.flags.writeable and (self._view is None or not self._view.is_read_only)
 
     def stored_to_write(self) -> np.ndarray:
-        """The local array, halos included, to be written within an operation.  Local."""
-        if self._lender is not None:
-            self._get_own_memory()
-        if self._loans or self._slices:
-            self._end_loans()
+        """The local array, halos included, to be written within an operation.  As `stored`.  Raises OutputError.
+
+        `mark_dirty` follows, unless only halos are written: it brings what was written to the source of a view.
+        """
+        view = self._view
+        if view is not None:
+            refuse_read_only("write", self)
+            bring_up_to_date(self)
+            if self._borrows and not view.is_in_place:
+                self._get_own_memory()
         return self._local
 
     def memory_to_overwrite(self) -> np.ndarray:
-        """As `stored_to_write`, for an array whose cells will all be written: what it borrows is not copied."""
-        if self._lender is not None:
+        """As `stored_to_write`, for an array whose cells will all be written: the old ones are not read."""
+        view = self._view
+        if view is None or view.is_in_place:
+            return self.stored_to_write()
+        refuse_read_only("write", self)
+        if self._borrows:
             self._local = self._grid.allocate(self._local.shape, self._local.dtype)
-            self._lender = None
-        return self.stored_to_write()
+            self._borrows = False
+        return self._local
 
     def core_to_write(self) -> np.ndarray:
         """As ``core``, to be written within an operation.  Local."""
         return self.stored_to_write()[self._layout.core_key(self._coords)]
 
     def _seen_by_program(self) -> np.ndarray:
-        """The local array, to be handed out."""
-        local = self.stored_to_write()
+        """The local array, to be handed out: for reading only where a write could not reach the source of a view."""
+        view = self._view
+        if view is not None:
+            bring_up_to_date(self)
+            if view.is_read_only or not (view.is_in_place or view.has_all_cells):
+                if self._borrows:  # halos of the source do not change with its cells
+                    self._get_own_memory()
+                found = self._local.view()
+                found.flags.writeable = False
+                return found
+            if view.is_in_place:
+                for each in (view.source, view.source._twin()):
+                    if each is not None:
+                        each._note_seen()
+        self._note_seen()
+        return self._local
+
+    def _note_seen(self) -> None:
         if not self._was_seen:
             self._was_seen = True
             self._slices = self._refresh = None
             if self._refreshed == self._version:
                 self._keep_border_copy()
-        return local
-
-    def lend(self, borrower: Memory) -> None:
-        """Let ``borrower``, whose local array is a view of this one, read it until it is written, or give it a copy.
-
-        It gets a copy at once of small parts, which would keep all of this memory alive, and if the program may have a
-        view of this memory.  Local.
-        """
-        lender = self if self._lender is None else self._lender()
-        if lender is None:  # nothing writes there any more
-            borrower._lender = self._lender
-            return
-        if lender._was_seen or 2 * borrower._local.nbytes < lender._local.nbytes:
-            borrower._get_own_memory()
-            return
-        loans = lender._loans
-        if loans is None:
-            loans = lender._loans = []
-        elif len(loans) >= _FEW_LOANS and not len(loans) & (len(loans) - 1):  # a power of two: seldom, if many are read
-            loans[:] = [loan for loan in loans if loan() is not None]
-        loans.append(ref(borrower))
-        borrower._lender = ref(lender)
 
     def keep_slice(self, site: Site, key: object, found: Memory) -> None:
         """Give ``found`` again where ``site`` takes the cells of ``key``, if it reads this memory.  Local."""
-        if self._lender is not None or self._notes or found._lender is None or found._lender() is not self:
+        if self._view is not None or self._notes or self._was_seen or not found._borrows:
             return
-        loans, slices = self._loans, self._slices
-        if not loans or loans[-1]() is not found:
-            return
+        slices = self._slices
         if slices is None:
             slices = self._slices = {}
-        elif len(slices) >= _MOST_SLICES or site in slices:  # the one before is in use
-            loans[:0] = [ref(slices.pop(each)) for each in ([site] if site in slices else [*slices])]
-        loans.pop()
+        elif len(slices) >= _MOST_SLICES:
+            slices.clear()
         found._key = key
         slices[site] = found
 
@@ -196,25 +209,23 @@ class Memory:
         shared = self._local
         own = self._grid.allocate(shared.shape, shared.dtype)
         own[...] = shared
-        self._local, self._lender = own, None
-        self._slices = self._refresh = None
+        self._local, self._borrows = own, False
 
-    def _end_loans(self) -> None:
-        loans, self._loans = self._loans, None
-        borrowers = [loan() for loan in loans or ()]
-        slices = self._slices
-        if slices and not self._slices_are_idle():
-            for site in [*slices]:
-                kept = slices.get(site)
-                if getrefcount(kept) != ALONE:
-                    borrowers.append(slices.pop(site, None))
-        for borrower in borrowers:
-            if borrower is not None and borrower._lender is not None and borrower._lender() is self:
-                borrower._get_own_memory()
+    def __copy__(self) -> Self:
+        """An array of the same layout with memory of its own.  Local, of a view as `stored`."""
+        cells = self.stored
+        own = self._grid.allocate(cells.shape, cells.dtype)
+        own[...] = cells
+        return type(self)(own, self._layout, self._grid, self.name)  # type: ignore[attr-defined, call-arg]
 
-    def _slices_are_idle(self) -> bool:
-        """Whether nothing but this array refers to the slices that it keeps."""
-        return max(map(getrefcount, self._slices.values())) == _KEPT_ALONE  # type: ignore[union-attr]  # it has some
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise ImplicitGatherError(
+            "a ShardedArray cannot be pickled, since a process holds its own cells only: .to_global() gathers the array"
+            " (collective), and spmd_grid.save writes it to a checkpoint"
+        )
 
     # -- halos -----------------------------------------------------------------------------------------------
 
@@ -225,11 +236,16 @@ class Memory:
         ``a += b`` or ``out=a``, it marks itself.  Shifted slices such as ``a[1:]`` read fresh halos as they are, and
         update others first; they raise MismatchError where they would read halos that unmarked writes of this process
         have made stale.  A `HaloExchange` called with ``only_dirty=True`` skips arrays that have not been marked
-        since; for it alone, a process need mark its own writes only.
+        since; for it alone, a process need mark its own writes only.  Of a view it is collective: what was
+        written goes on to its source.
         """
-        if self._loans or (self._slices and not self._slices_are_idle()):
-            self._end_loans()
         self._version += 1
+        if self._twin is not None:
+            other = self._twin() if type(self._twin) is ref else self._twin
+            if other is not None:
+                other._version += 1
+        if self._view is not None:
+            write_back(self)
 
     @property
     def halos_are_fresh(self) -> bool:

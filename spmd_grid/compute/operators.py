@@ -13,6 +13,7 @@ from spmd_grid.compute.alike import again, first_of_site, kept_result, on_equal_
 from spmd_grid.compute.splits import ArrayOnGrid
 from spmd_grid.compute.strict import CALM, error_state, is_strict
 from spmd_grid.compute.temporaries import REFERENCES, SHIFT, read_site, sites
+from spmd_grid.compute.views import bring_up_to_date
 from spmd_grid.ops.outcome import note_failure
 
 __all__ = ["Operators"]
@@ -53,6 +54,10 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
                 if is_array:
                     is_right = other._mark == frame_id + site.right
                 if is_left or is_right:
+                    if not is_left and self._view is not None:
+                        bring_up_to_date(self)
+                    if is_array and not is_right and other._view is not None:
+                        bring_up_to_date(other)
                     layout, of_self, of_other, dtype, run = site.known
                     a, b = self._local, other._local if is_array else other
                     if (
@@ -67,20 +72,21 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
                         if (
                             is_left
                             and of_self is dtype
-                            and self._lender is None
+                            and not self._borrows
                             and getrefcount(self) <= _OF_SELF + self.is_kept
                         ):
                             into = self
                         elif (
                             is_right
                             and of_other is dtype
-                            and other._lender is None
+                            and not other._borrows
                             and getrefcount(other) <= _OF_OTHER + other.is_kept
                         ):
                             into = other
                         else:
                             into = kept_result(self, a, site, dtype)
                         run(a, b, into._local)
+                        into._view = None
                         into._mark = frame_id + site.mark
                         return into
                     found = first_of_site(ufunc, site, self, (self, other))
@@ -116,11 +122,12 @@ def _operator_of_number(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]
                     layout, of_other, of_self, dtype, run = site.known
                     b = self._local
                     if self._layout is layout and b.dtype is of_self and type(other) is of_other:
-                        if of_self is dtype and self._lender is None and getrefcount(self) <= _OF_SELF + self.is_kept:
+                        if of_self is dtype and not self._borrows and getrefcount(self) <= _OF_SELF + self.is_kept:
                             into = self
                         else:
                             into = kept_result(self, b, site, dtype)
                         run(other, b, into._local)
+                        into._view = None
                         into._mark = frame_id + site.mark
                         return into
                     found = first_of_site(ufunc, site, self, (other, self))

@@ -44,6 +44,7 @@ from spmd_grid.compute.splits import is_sharded
 from spmd_grid.compute.standard import StandardArray
 from spmd_grid.compute.strict import CALM, error_state, is_strict, run_strictly
 from spmd_grid.compute.temporaries import NO_SITE, SHIFT, read_site, sites
+from spmd_grid.compute.views import detach, is_part
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.methods import ArrayMethods
@@ -157,18 +158,11 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
             slices = self._slices
             if slices is not None and self._grid.process.recorder is None:
                 found = slices.get(site)
-                if (
-                    found is not None
-                    and found._key == key
-                    and found._lender is not None
-                    and getrefcount(found) == ALONE
-                ):
-                    if self._refreshed != self._version and found._reads_halos:
-                        del found  # while halos are written, nothing refers to it
-                        refresh_quickly(self)
-                        found = slices.get(site)
-                        if found is None or getrefcount(found) != ALONE:  # another thread has it
-                            found = selection.get(self, key)
+                if found is not None and found._key == key and found._borrows and getrefcount(found) == ALONE:
+                    if found._reads_halos:
+                        if self._refreshed != self._version:
+                            refresh_quickly(self)
+                        found._view.version = self._twin._version
                     found._mark, found.name = id(frame) + site.mark, None
                     return found
             elif self._grid.process.recorder is not None and is_checking(self._grid):
@@ -184,6 +178,8 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
             raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if type(value) is type(self) and value._view is not None and is_part(self, key, value):
+            return  # after ``a[key] += b``, which has written it
         note_call(self._grid, _getframe(1), "setitem", key, value)
         try:
             if self._grid.process.recorder is not None and is_checking(self._grid):
@@ -195,6 +191,10 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
         except Exception as error:
             note_failure(self._grid, "setitem", error)
             raise
+
+    def flatten(self) -> Any:
+        """As np.ravel, but a new array.  Collective."""
+        return detach(np.ravel(self))
 
     # -- methods as of numpy's arrays, beside those of `ArrayMethods` ----------------------------------------------
 

@@ -37,6 +37,8 @@ __all__ = [
 class ArrayOnGrid(Protocol):
     """The part of a sharded array that functions need."""
 
+    _view: Any  # see `spmd_grid.compute.views`
+
     def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid): ...
 
     @property
@@ -70,7 +72,6 @@ class ArrayOnGrid(Protocol):
     def fresh_halos_hold(self) -> bool: ...
     def stored_to_write(self) -> np.ndarray: ...
     def core_to_write(self) -> np.ndarray: ...
-    def lend(self, borrower: Any) -> None: ...
 
 
 def is_sharded(x: object) -> TypeGuard[ArrayOnGrid]:

@@ -10,7 +10,7 @@ function's frame, and the offset of an instruction in its code.  An operand is a
   the stack, as the function's code shows;
 - it carries the mark of that very instruction in that very call of the function.  Slices get one, and results of
   operators one of whose operands carries the right one: so an operand that comes out of a container never does;
-- nothing else refers to it, it lends and borrows no memory, and the program has had no view of it.
+- nothing else refers to it, no view reads its memory, it borrows none, and the program has had no view of it.
 
 Most sites come again and again, with arrays that look the same.  So the arrays that they left last time are kept, and
 given again once nothing refers to them any more: slices are kept by the array that they read (`memory`), small results

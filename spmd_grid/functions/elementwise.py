@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import erf as _erf_of_number
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
 from spmd_grid.functions.table import Operand, as_bool, call, composite, no_rule, rule
+from spmd_grid.functions.ways import OneWay, Rearranged
 
 __all__ = ["Cast", "elementwise", "erf", "may_raise", "ufunc_rule"]
 
@@ -143,7 +145,7 @@ def _of_one(function: Callable[..., Any]) -> None:
         return elementwise(function.__name__, lambda block: function(block), x)
 
 
-for _function in (np.i0, np.sinc, np.isposinf, np.isneginf, np.real, np.imag, np.isreal, np.iscomplex):
+for _function in (np.i0, np.sinc, np.isposinf, np.isneginf, np.isreal, np.iscomplex):
     _of_one(_function)
 
 
@@ -158,6 +160,53 @@ def erf(x: Any) -> Any:
 def erf_rule(x: Operand) -> Application:
     """The error function."""
     return elementwise("erf", erf, x)
+
+
+@rule(np.real)
+def real(val: Operand) -> Application:
+    """np.real."""
+    way = PartOfComplex(np.real) if val.dtype.kind == "c" else Rearranged(np.real, np.real)
+    return replace(elementwise("real", np.real, val), way=way)
+
+
+@rule(np.imag)
+def imag(val: Operand) -> Application:
+    """np.imag; of real numbers it is read-only."""
+    way = PartOfComplex(np.imag) if val.dtype.kind == "c" else OneWay(np.imag)
+    return replace(elementwise("imag", np.imag, val), way=way)
+
+
+@rule()
+def with_part(x: Operand, part: Operand, is_imaginary: bool) -> Application:
+    """Complex numbers with other real or imaginary parts."""
+
+    def local(block: np.ndarray, part: np.ndarray) -> np.ndarray:
+        found = np.array(block)
+        if is_imaginary:
+            found.imag = part
+        else:
+            found.real = part
+        return found
+
+    return elementwise("with_part", local, x, part)
+
+
+class PartOfComplex(NamedTuple):
+    """The way to the real or the imaginary parts: ``part`` is np.real or np.imag."""
+
+    part: Callable[[Any], Any]
+
+    def read(self, source: Operand) -> Operand:
+        """The parts.  Collective."""
+        return self.part(source)
+
+    def write(self, source: Operand, view: Operand) -> None:
+        """Write these parts, and leave the others.  Collective."""
+        source[...] = call(with_part, source, view, self.part is np.imag)
+
+    def inverse(self) -> None:
+        """The other parts are left out."""
+        return None
 
 
 @rule()

@@ -84,7 +84,8 @@ class Application:
     layouts and dtypes, so they must not refer to the operands.  ``merges``: whether values of the first operand that
     are partial by ``kind`` may be combined after ``local``, as part of its reduction.  ``located``: whether ``local``
     is called with the numbers of the first steps of the iterators in its blocks, before the blocks.  ``may_fail``:
-    whether ``local`` may raise by the values of cells, so that processes must agree on its outcome.
+    whether ``local`` may raise by the values of cells, so that processes must agree on its outcome.  ``way``: of a
+    function whose result is a view of its first operand, see `spmd_grid.functions.ways`.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Application:
     merges: bool = False
     located: bool = False
     may_fail: bool = False
+    way: Any = None
 
 
 def shape_of(operand: Any) -> Shape:

@@ -59,10 +59,18 @@ class ArrayMethods(_Base):
         """Real parts.  Collective."""
         return np.real(self) if self.dtype.kind == "c" else self
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
     @property
     def imag(self) -> Any:
         """Imaginary parts.  Collective."""
         return np.imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
 
     @property
     def size(self) -> int:
@@ -117,8 +125,8 @@ class ArrayMethods(_Base):
         return np.ravel(self)
 
     def flatten(self) -> Any:
-        """As np.ravel: results have memory of their own anyway.  Collective."""
-        return np.ravel(self)
+        """As np.ravel, but a new array.  Collective."""
+        return np.copy(np.ravel(self))
 
     def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
         """As np.cumsum.  Collective."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +11,22 @@ from spmd_grid.errors import AxisError, ShapeError
 from spmd_grid.functions.axes import Axis, axes_of_ufunc, one_axis, several_axes
 from spmd_grid.functions.interface import Application, IndexingMap, Interface, Iterator
 from spmd_grid.functions.table import Operand, composite, rule
+from spmd_grid.functions.ways import OneWay, Rearranged
 
 __all__ = ["relabelled"]
 
+Arrange = Callable[[Any], Any]
 
-def relabelled(name: str, a: Operand, result: IndexingMap, local: Callable[[np.ndarray], np.ndarray]) -> Application:
-    """The dimensions of ``a`` in the order of ``result``, in which None is a new dimension of extent 1."""
+
+def relabelled(name: str, a: Operand, result: IndexingMap, there: Arrange, back: Arrange) -> Application:
+    """The dimensions of ``a`` in the order of ``result``, in which None is a new dimension of extent 1.
+
+    ``there`` arranges blocks and whole arrays so; ``back`` is its inverse.
+    """
     kept = {i for i in result if i is not None}
     operand = tuple([d if d in kept else None for d in range(len(a.shape))])
     interface = Interface(tuple([Iterator(n) for n in a.shape]), (operand,), (result,))
-    return Application(name, (a,), interface, local)
+    return Application(name, (a,), interface, there, way=Rearranged(there, back))
 
 
 @rule(np.transpose, np.permute_dims)
@@ -29,7 +36,8 @@ def transpose(a: Operand, axes: Axis = None) -> Application:
     order = tuple(reversed(range(ndim))) if axes is None else several_axes("transpose", axes, ndim)
     if len(order) != ndim:
         raise AxisError(f"transpose: axes is {axes!r}; it must list each of {ndim} dimensions once")
-    return relabelled("transpose", a, order, lambda block: block.transpose(order))
+    back = tuple([order.index(d) for d in range(ndim)])
+    return relabelled("transpose", a, order, lambda x: x.transpose(order), lambda x: x.transpose(back))
 
 
 @composite(np.swapaxes)
@@ -70,7 +78,7 @@ def expand_dims(a: Operand, axis: Axis) -> Application:
     new = several_axes("expand_dims", axis, ndim)
     rest = iter(range(len(a.shape)))
     result = tuple([None if d in new else next(rest) for d in range(ndim)])
-    return relabelled("expand_dims", a, result, lambda block: np.expand_dims(block, new))
+    return relabelled("expand_dims", a, result, lambda x: np.expand_dims(x, new), lambda x: np.squeeze(x, new))
 
 
 @rule(np.squeeze)
@@ -82,12 +90,12 @@ def squeeze(a: Operand, axis: Axis = None) -> Application:
         if a.shape[d] != 1:
             raise ShapeError(f"squeeze: dimension {d} has extent {a.shape[d]}; it must be 1")
     result = tuple([d for d in range(len(a.shape)) if d not in axes])
-    return relabelled("squeeze", a, result, lambda block: np.squeeze(block, axes))
+    return relabelled("squeeze", a, result, lambda x: np.squeeze(x, axes), lambda x: np.expand_dims(x, axes))
 
 
 @rule(np.broadcast_to)
 def broadcast_to(array: Operand, shape: int | Sequence[int]) -> Application:
-    """np.broadcast_to; the result has memory of its own."""
+    """np.broadcast_to; the result has memory of its own, and is read-only as numpy's."""
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)
     try:
         fits = np.broadcast_shapes(array.shape, wanted) == wanted
@@ -98,4 +106,5 @@ def broadcast_to(array: Operand, shape: int | Sequence[int]) -> Application:
     first = len(wanted) - len(array.shape)
     operand = tuple([first + d if n == wanted[first + d] else None for d, n in enumerate(array.shape)])
     interface = Interface(tuple([Iterator(n) for n in wanted]), (operand,), (tuple(range(len(wanted))),))
-    return Application("broadcast_to", (array,), interface, lambda block: block)
+    way = OneWay(lambda x: np.broadcast_to(x, wanted))
+    return Application("broadcast_to", (array,), interface, lambda block: block, way=way)

@@ -20,6 +20,7 @@ A function of windows takes a few lines:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.functions.axes import several_axes
 from spmd_grid.functions.interface import Application, Interface, Iterator
 from spmd_grid.functions.table import Operand, call, composite, rule
+from spmd_grid.functions.ways import OneWay
 
 __all__ = ["windowed"]
 
@@ -72,7 +74,7 @@ def windowed(
 def sliding_window_view(
     x: Operand, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None, *, writeable: bool = False
 ) -> Application:
-    """numpy's sliding_window_view; the result has memory of its own."""
+    """numpy's sliding_window_view; the result has memory of its own, and is read-only as numpy's."""
     widths = tuple(window_shape) if isinstance(window_shape, Sequence) else (window_shape,)
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in widths):
         raise ValueError(f"sliding_window_view: window_shape is {window_shape!r}; it must be of numbers from 0")
@@ -94,7 +96,8 @@ def sliding_window_view(
     def local(block: np.ndarray) -> np.ndarray:
         return np.lib.stride_tricks.sliding_window_view(block, widths, tuple(axes))
 
-    return windowed("sliding_window_view", local, x, halos, new=tuple(map(int, widths)))
+    found = windowed("sliding_window_view", local, x, halos, new=tuple(map(int, widths)))
+    return replace(found, way=OneWay(local))
 
 
 # -- convolutions --------------------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Sequence
 from math import prod
 from os import PathLike
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.errors import DTypeError, GridError, ShapeError
+from spmd_grid.grid.bound import BoundToProcesses
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.making import InitGridCall, as_ranks, compares, fitting_grid, in_order
@@ -25,7 +26,7 @@ from spmd_grid.watch.recorder import Recorder
 __all__ = ["ProcessGrid", "init_grid"]
 
 
-class ProcessGrid:
+class ProcessGrid(BoundToProcesses):
     """A device grid whose devices are the running processes, as this process sees it.
 
     ``grid`` is the pure geometry, ``rank`` the number of this process and ``coords`` its device's coordinates, or
@@ -53,6 +54,7 @@ class ProcessGrid:
         "settle",
         "updates",
     )
+    instead = "pickle its .grid"
 
     def __init__(self, grid: Grid, world: Communicator) -> None:
         self.grid = grid
@@ -267,9 +269,6 @@ class ProcessGrid:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a ProcessGrid is bound to running processes and cannot be pickled; pickle its .grid")
 
     def __repr__(self) -> str:
         return f"ProcessGrid({self.grid}, rank={self.rank}, coords={self.coords})"

@@ -7,6 +7,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any
 
+from spmd_grid.grid.bound import BoundToProcesses
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike
@@ -22,7 +23,7 @@ from spmd_grid.typing import MultiIndex
 __all__ = ["HaloExchange", "plan_of"]
 
 
-class HaloExchange:
+class HaloExchange(BoundToProcesses):
     """Refreshes the halos of local arrays of one layout, several fields in one message per neighbour.
 
     Collective over the axes that split, where the plan is compared between processes; errors as below.
@@ -58,6 +59,8 @@ class HaloExchange:
     [22.0, 23.0, 24.0, 25.0, 26.0]
     [25.0, 26.0, 26.0]
     """
+
+    instead = "make another one from its arguments"
 
     def __init__(
         self,

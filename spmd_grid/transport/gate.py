@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from sys import _getframe
 from types import FrameType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -218,8 +219,7 @@ class Gate:
     def _obstacle_in(self, frames: Mapping[int, FrameType]) -> str:
         for ident, frame in frames.items():
             for outer in _outwards(frame):
-                gate = outer.f_locals.get("gate")
-                if isinstance(gate, Gate) and gate._tokens is self._tokens and outer.f_locals.get("token"):
+                if self._is_passed_in(outer):
                     return self._meanwhile(ident, outer)
         ident = int(self.latch[_THREAD]) % (1 << 64)  # idents have no sign
         if ident:
@@ -268,6 +268,14 @@ class Gate:
     def is_quiet(self) -> bool:
         """Whether no operation of this process is under way.  From any thread."""
         return bool(self._tokens)
+
+    def is_passed_by_this_thread(self) -> bool:
+        """Whether the operation under way was begun by the calling thread."""
+        return any(map(self._is_passed_in, _outwards(_getframe(1))))
+
+    def _is_passed_in(self, frame: FrameType) -> bool:
+        gate = frame.f_locals.get("gate")
+        return isinstance(gate, Gate) and gate._tokens is self._tokens and bool(frame.f_locals.get("token"))
 
 
 class _Barred:

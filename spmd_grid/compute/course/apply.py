@@ -25,11 +25,13 @@ from spmd_grid.compute.splits import (
     plain_sharding,
     reference_of,
 )
+from spmd_grid.compute.views import attach
 from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError
 from spmd_grid.exchange.transfer.flat_bytes import copy_views
 from spmd_grid.functions.interface import WHOLE, Application, Interface
 from spmd_grid.functions.table import is_array
 from spmd_grid.functions.trials import trial_dtypes
+from spmd_grid.functions.ways import OneWay
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -83,6 +85,7 @@ class Course:
         "_quiet",
         "_shapes",
         "_shares",
+        "_way",
         "_ways",
         "grid",
     )
@@ -99,6 +102,7 @@ class Course:
         self._name = application.name
         self._local = application.local
         self._may_fail = application.may_fail and grid.size > 1
+        self._way = None if application.way is None else (application.way,)
         self._finish = application.finish
         self._make = type(reference)
         self._gives_numbers = reference.ndim > 0 or bool(application.kind)
@@ -147,8 +151,13 @@ class Course:
     def run(self, operands: Sequence[Any], out: Sequence[Any] | None = None) -> Any:
         """The results for ``operands``.  Collective over the grid, if anything moves or is combined."""
         if self._meets:
-            return self.grid.process.gate.run(self._name, self._run, operands, out)
-        return self._run(operands, out)
+            found = self.grid.process.gate.run(self._name, self._run, operands, out)
+        else:
+            found = self._run(operands, out)
+        if self._way is not None and out is None and type(found) is self._make:
+            is_one_way = isinstance(self._way[0], OneWay)
+            attach(found, operands[0], self._way, is_read_only=is_one_way)
+        return found
 
     def run_alone(self, operand: ArrayOnGrid) -> Any:
         """The results for one operand, with no ``out``.  Collective as `run`."""

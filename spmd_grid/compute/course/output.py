@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
+from spmd_grid.compute.views import refuse_read_only
 from spmd_grid.errors import OutputError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -25,8 +26,7 @@ def check_sharded_out(name: str, target: Any, layout: Layout, grid: ProcessGrid)
         raise OutputError(f"{name}: out has shape {target.shape}; the result has shape {layout.global_shape}")
     if target.grid.grid != grid.grid or not _same_cuts(target.sharding, layout.sharding, layout.global_shape):
         raise OutputError(f"{name}: out has sharding {target.sharding}; the result has {layout.sharding}")
-    if not target.stored.flags.writeable:
-        raise OutputError(f"{name}: out is read-only; it must be writeable")
+    refuse_read_only(f"{name}: out", target)
 
 
 def check_out_dtype(name: str, target: ArrayOnGrid, dtype: np.dtype) -> None:

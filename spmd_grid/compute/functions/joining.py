@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.compute.course.apply import check_operands, sharded_like
-from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding, reference_of
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding, reference_of
+from spmd_grid.compute.views import attach, cells_of
 from spmd_grid.errors import ArgumentError
 from spmd_grid.functions.axes import cut, one_axis
 from spmd_grid.functions.composed.joins import full_shape, joined
 from spmd_grid.functions.table import Operand, composite
+from spmd_grid.functions.ways import reshape_steps
 from spmd_grid.grid.derived_starts import with_extents
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
@@ -131,13 +133,16 @@ def reshape(
 
     Leading dimensions that stay as they are keep their axes if the others are not cut; then nothing moves.  Otherwise
     the array is cut along its first dimension, moved as one row of cells, and cut along the first dimension of the
-    result.
+    result.  The result is a view where numpy gives one, which depends on how the cells of a view lie in its source.
     """
     if order not in ("C", "F", "A") or copy is False or shape is None:
         raise NotImplementedError(f"reshape with order={order!r}, or into a view,")
     if order == "F":
         return np.transpose(np.reshape(np.transpose(a), full_shape(a.shape, shape)[::-1]))
-    return a.grid.process.gate.run("reshape", _reshape, a, full_shape(a.shape, shape))
+    wanted = full_shape(a.shape, shape)
+    found = a.grid.process.gate.run("reshape", _reshape, a, wanted)
+    way = () if copy or not is_sharded(found) else reshape_steps(cells_of(a), wanted)
+    return attach(found, a, way) if way else found
 
 
 def _reshape(a: ArrayOnGrid, shape: Shape) -> Any:

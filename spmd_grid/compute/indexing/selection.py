@@ -37,7 +37,9 @@ from spmd_grid.compute.indexing.shardings import (
 from spmd_grid.compute.indexing.values import check_dtype, fitting, plain_value
 from spmd_grid.compute.plain_operands import note_operands
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, one_layout, plain_sharding
+from spmd_grid.compute.views import attach, refuse_read_only
 from spmd_grid.errors import OutputError
+from spmd_grid.functions.ways import Sliced
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.plain_arrays import check_plain
@@ -53,9 +55,12 @@ _BOUNDS = int, type(None)
 class _Course:
     """The way arrays of one layout are indexed by one key, on one process; found once.  ``moves``: whether cells do."""
 
-    __slots__ = ("_cells", "_held", "_is_view", "_kept", "_reads_halos", "_result", "_selection", "_view", "moves")
+    __slots__ = (
+        *("_cells", "_held", "_is_in_place", "_is_view", "_kept", "_reads_halos", "_result", "_selection"),
+        *("_steps", "_view", "moves"),
+    )
 
-    def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex):
+    def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex, key: Any = None):
         whole = plain_sharding(layout.sharding)
         shape = layout.global_shape
         self._cells = selection.slices_in_local(layout, coords)
@@ -71,6 +76,8 @@ class _Course:
             if cells is not None:
                 self._cells, self.moves, self._reads_halos = cells, False, True
         self._is_view = not self.moves and self._view is None and self._result.ndim > 0
+        self._is_in_place = not self.moves and not self._reads_halos
+        self._steps = (Sliced(key),)
 
     def run(self, a: ArrayOnGrid) -> Any:
         """The selected cells.  Collective over a's grid, if cells move."""
@@ -90,22 +97,23 @@ class _Course:
         block = a.stored[self._cells]
         if self.moves:
             block = reshard_local(np.ascontiguousarray(block), self._held, self._kept, a.grid, self._selection.counts)
-            return sharded_like(a, block if self._view is None else block[self._view], self._result)
+            found = sharded_like(a, block if self._view is None else block[self._view], self._result)
+            return found if not self._result.ndim else attach(found, a, self._steps)
         if self._view is not None:
             block = block[self._view]
         if not self._result.global_shape:
-            return sharded_like(a, block, self._result, (a.stored,))
+            if a.ndim:
+                return sharded_like(a, block, self._result)
         return self._borrowed(a, block)
 
     def _borrowed(self, a: ArrayOnGrid, block: np.ndarray) -> Any:
         result: Any = type(a)(block, self._result, a.grid)
-        result._reads_halos = self._reads_halos
-        a.lend(result)
-        return result
+        result._borrows, result._reads_halos = True, self._reads_halos
+        return attach(result, a, self._steps, self._is_in_place)
 
 
 def get(a: ArrayOnGrid, key: Any) -> Any:
-    """``a[key]``: a new array without halos, or a number.  Collective over a's grid."""
+    """``a[key]``: a view without halos, a new array for masks and lists, or a number.  Collective over a's grid."""
     known = _key_of("getitem", key, a.layout)
     kept = a.grid.functions
     course = None if known is None else kept.get(known)
@@ -120,12 +128,13 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
         listed = list_in(key, a.shape) if known is None and mask is None else None
         selection = as_selection(... if mask is not None else key if listed is None else listed.rest, a.shape)
         if a.sharding.partial_axes:
-            return get(a.grid.process.gate.run("getitem", _combined_in_gate, a), key)
+            found = get(a.grid.process.gate.run("getitem", _combined_in_gate, a), key)
+            return attach(found, a, (Sliced(key),)) if is_sharded(found) and found._view is not None else found
         if mask is not None:
             return get_masked(a, mask)
         if listed is not None:
             return _get_listed(a, listed)
-        course = _Course(a.layout, selection, a.grid.own_coords)
+        course = _Course(a.layout, selection, a.grid.own_coords, key)
         _keep(kept, known, course)
         if course.moves and a.grid.settle is not None:
             a.grid.process.gate.run("getitem", a.grid.settle)
@@ -190,8 +199,7 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         raise OutputError(
             "setitem: the array holds partial values; reshard it to a sharding without partial_axes first"
         )
-    if not a.stored.flags.writeable:
-        raise OutputError("setitem: the array is read-only; it must be writeable")
+    refuse_read_only("setitem", a)
     check_plain("setitem", "the index", key)
     known = None
     if type(value) is type(a) and value.grid is a.grid:
@@ -251,8 +259,6 @@ def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
         spread[...] = value
         value = np.moveaxis(spread, 0, listed.axis) if listed.leads else spread
     (put_rows if is_spread else put_picks)(part, numbers, listed.axis, value)
-    if part is not a:
-        put(a, listed.rest, part)
 
 
 def _put(a: ArrayOnGrid, selection: Selection, value: Any) -> None:

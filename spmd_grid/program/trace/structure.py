@@ -16,6 +16,7 @@ from spmd_grid.functions.interface import Interface, Iterator, shape_of
 from spmd_grid.functions.linear.linear_algebra import norm
 from spmd_grid.functions.reductions.scans import ASSOCIATIVE, scanned_dtype
 from spmd_grid.functions.table import no_rule
+from spmd_grid.functions.ways import cells_as_numpy_has_them, reshape_steps
 from spmd_grid.plain_arrays import check_plain
 from spmd_grid.program.lowerings.concatenation import Concatenate
 from spmd_grid.program.lowerings.fresh import Fresh
@@ -125,9 +126,17 @@ def reshape(a: Any, shape: Any = None, order: str = "C", *, copy: bool | None = 
     if order == "F":
         return np.transpose(reshape(np.transpose(a), wanted[::-1]))
     if wanted == a.shape:
-        return np.copy(a)
-    interface = reshape_interface(a.shape, wanted)
-    return a.tracer.structural("reshape", [a], [(wanted, a.dtype)], interface, Reshape(wanted))
+        found: Any = np.copy(a)
+    else:
+        interface = reshape_interface(a.shape, wanted)
+        found = a.tracer.structural("reshape", [a], [(wanted, a.dtype)], interface, Reshape(wanted))
+    first, steps = a, list[Any]()
+    while first._source is not None:
+        steps.insert(0, first._way)
+        first = first._source
+    for way in () if copy else reshape_steps(cells_as_numpy_has_them(first, steps), wanted):
+        found._as_view(a, way)
+    return found
 
 
 def _scan(name: str, function: Callable[..., Any], combine: np.ufunc, a: Any, axis: int | None, dtype: Any) -> Any:

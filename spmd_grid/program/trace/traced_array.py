@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import BoundArguments
+from types import EllipsisType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
 import spmd_grid.compute.protocol  # noqa: F401 - its imports fill the table of rules
-from spmd_grid.errors import DTypeError, ImplicitGatherError
+from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError
 from spmd_grid.functions.elementwise import Cast, elementwise
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 from spmd_grid.functions.ufuncs import METHODS, REDUCTIONS, entry_of_ufunc
+from spmd_grid.functions.ways import READ_ONLY, VIEWS, OneWay, Sliced, read_only, read_only_way
 from spmd_grid.program.ir import Value
 from spmd_grid.program.trace import structure
 from spmd_grid.program.trace.eager import EAGER, NOT_EAGER, refuse_data_dependent
@@ -34,13 +36,40 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
     Functions of numpy on it are written down as operations.  It has no cells: what depends on them is refused.
     """
 
-    __slots__ = ("tracer", "value")
+    __slots__ = ("_shown", "_source", "_value", "_way", "tracer")
     __hash__ = object.__hash__
     sharding = None  # it is known after propagation; rules tell arrays from numbers by this attribute
 
     def __init__(self, tracer: Tracer, value: Value):
         self.tracer = tracer
-        self.value = value
+        self._value = value
+        self._source: TracedArray | None = None  # of a view, with the value of it that it shows, and the way from there
+        self._shown: Value | None = None
+        self._way: Any = None
+
+    @property
+    def value(self) -> Value:
+        """The value that it stands for; a view is read anew after its source was written."""
+        source = self._source
+        if source is not None and source.value is not self._shown:
+            self._value, self._shown = self._way.read(source)._value, source.value
+        return self._value
+
+    @value.setter
+    def value(self, value: Value) -> None:
+        source = self._source
+        self._value = value
+        if source is not None:
+            if isinstance(self._way, OneWay):
+                raise OutputError(read_only("write"))
+            self._source = None
+            self._way.write(source, self)
+            self._source, self._shown = source, source.value
+
+    def _as_view(self, source: TracedArray, way: Any) -> TracedArray:
+        if source.value is not self._value:  # else it is the array itself
+            self._source, self._shown, self._way = source, source.value, way
+        return self
 
     @property
     def shape(self) -> Shape:
@@ -107,7 +136,11 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
         except NotImplementedError as error:
             raise no_rule(str(error)) from None
         if isinstance(found, Application):
-            return self.tracer.apply(found, static_key(function, bound), function)
+            result = self.tracer.apply(found, static_key(function, bound), function)
+            return result if found.way is None else result._as_view(found.operands[0], found.way)
+        found = found if function.__name__ in VIEWS else _without_source(found, bound.args)
+        if function.__name__ in READ_ONLY and bound.args[0].ndim > 1:
+            return found._as_view(bound.args[0], read_only_way(entry, bound))
         return found
 
     def _into(self, name: str, result: Any, out: tuple[Any, ...]) -> Any:
@@ -151,10 +184,15 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
 
     @at_line
     def __getitem__(self, key: Any) -> Any:
-        return structure.get(self, key)
+        found = structure.get(self, key)
+        is_slice = all(each is None or isinstance(each, int | slice | EllipsisType) for each in _parts(key))
+        return found._as_view(self, Sliced(key)) if is_slice else found
 
     @at_line
     def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, TracedArray) and value._source is self and value._shown is self.value:
+            if isinstance(value._way, Sliced) and value._way.has_key(key):
+                return  # after ``a[key] += b``, which has written it
         self.value = structure.put(self, key, value).value
 
     @at_line
@@ -166,6 +204,18 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
         if dtype == self.dtype and not copy:
             return self
         return self.tracer.apply(elementwise("astype", Cast(dtype), self), ("astype", dtype))
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _without_source(result: Any, args: tuple[Any, ...]) -> Any:
+    """The result of a function that gives new arrays."""
+    for each in result if isinstance(result, tuple | list) else (result,):
+        if isinstance(each, TracedArray) and all(each is not x for x in args):
+            each._source = None
+    return result
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

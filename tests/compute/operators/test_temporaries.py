@@ -153,10 +153,10 @@ def test_slices_are_given_again_while_nobody_has_them(spmd):
         held.name = "kept"
         other = part()
         assert id(held) == first and other is not held
-        a += 1  # which gives both memory of their own
+        a += 1  # which both show
         base += 1
-        check(held, A[1:, 2:])
-        check(other, A[1:, 2:])
+        check(held, base[1:, 2:])
+        check(other, base[1:, 2:])
         check(part(), base[1:, 2:])
         seen = part()
         view = seen.core
@@ -167,6 +167,7 @@ def test_slices_are_given_again_while_nobody_has_them(spmd):
         check(part(), base[1:, 2:])
         changed = part()
         changed += 5
+        base[1:, 2:] += 5
         del changed
         check(part(), base[1:, 2:])
         assert part().name is None

@@ -124,7 +124,7 @@ def doubled_at(index):
 
     def step(a):
         a = np.copy(a)
-        before = a.copy() if isinstance(a, np.ndarray) else a[...]
+        before = a.copy()
         a[index] = a[index] * 2
         return a + before
 
