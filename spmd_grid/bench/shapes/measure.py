@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import spmd_grid as sg
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["measure_row", "parts_of", "run_bench"]
 
 _ROW_SECONDS = 0.5
+sg = import_module("spmd_grid")  # as programs call it: its names are loaded when they are used
 _SMALLER = 16  # the arrays on which an operation first runs, which loads what it needs
 
 
