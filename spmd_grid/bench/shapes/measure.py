@@ -7,17 +7,31 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import spmd_grid as sg
+from spmd_grid.array.constructors import from_function, from_global, zeros
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import calls_of, measure
 from spmd_grid.bench.shapes.cases import OPERATIONS, Parts, ShapesCase
 from spmd_grid.bench.shapes.report import ShapesRow, summary, table
+from spmd_grid.grid.process_grid import init_grid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo.exchange import HaloExchange
+from spmd_grid.ops.all_gather import all_gather
+from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.all_to_all import all_to_all
+from spmd_grid.ops.broadcast import broadcast
+from spmd_grid.ops.gather import gather
+from spmd_grid.ops.reduce_scatter import reduce_scatter
+from spmd_grid.ops.scatter import scatter
+from spmd_grid.ops.shift import shift
+from spmd_grid.storage.checkpoint.load import load
+from spmd_grid.storage.checkpoint.save import save
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
@@ -25,6 +39,24 @@ if TYPE_CHECKING:
 __all__ = ["measure_row", "parts_of", "run_bench"]
 
 _ROW_SECONDS = 0.5
+sg = SimpleNamespace(
+    HaloExchange=HaloExchange,
+    Sharding=Sharding,
+    all_gather=all_gather,
+    all_reduce=all_reduce,
+    all_to_all=all_to_all,
+    broadcast=broadcast,
+    from_function=from_function,
+    from_global=from_global,
+    gather=gather,
+    init_grid=init_grid,
+    load=load,
+    reduce_scatter=reduce_scatter,
+    save=save,
+    scatter=scatter,
+    shift=shift,
+    zeros=zeros,
+)  # as programs call it
 _SMALLER = 16  # the arrays on which an operation first runs, which loads what it needs
 
 

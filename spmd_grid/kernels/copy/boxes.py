@@ -22,8 +22,8 @@ from spmd_grid.kernels.python_calls import on_integers
 
 MEMCPY_FROM = 256  # bytes: shorter runs are faster without a call of memcpy
 MEMCPY_MOST = 1 << 18  # bytes: of larger ones libraries fetch every line that they overwrite, of smaller ones not
-# A memcpy of at least CLOSE_FROM bytes takes 12 times as long on some processors if the target is 1 to 15 bytes further in
-# its page than the source: their instruction takes the two for overlapping.  So it is with arrays that begin with a
+# A memcpy of at least CLOSE_FROM bytes takes 12 times as long on some processors if the target is 1 to 15 bytes further
+# in its page than the source: their instruction takes the two for overlapping.  So it is with arrays that begin with a
 # page and move by a cell.
 CLOSE_FROM, CLOSE, PAGE = 1 << 13, 16, 4096
 EDGE = 8  # runs, of a tile each way
