@@ -20,6 +20,7 @@ from spmd_grid.cli.doctor import local, trials
 from spmd_grid.cli.doctor.hosts import of_hosts
 from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW, Check
 from spmd_grid.cli.option_types import MOST_PROCESSES, seconds, whole
+from spmd_grid.formatting import printable
 
 __all__ = ["add_parser"]
 
@@ -114,9 +115,11 @@ def examine(
 
 
 def _print_check(check: Check) -> None:
-    print(f"{check.verdict:5s}  {check.name:22s}  {check.value}", flush=True)
+    print(f"{check.verdict:5s}  {check.name:22s}  {printable(check.value)}", flush=True)
     if check.advice:
-        print(fill(check.advice, _WIDTH, initial_indent=f"{'':31s}-> ", subsequent_indent=" " * 34), flush=True)
+        print(
+            fill(printable(check.advice), _WIDTH, initial_indent=f"{'':31s}-> ", subsequent_indent=" " * 34), flush=True
+        )
 
 
 # -- checks of the attempts --------------------------------------------------------------------------------------
