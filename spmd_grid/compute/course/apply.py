@@ -90,13 +90,7 @@ class Course:
         "grid",
     )
 
-    def __init__(
-        self,
-        application: Application,
-        splits: Splits,
-        layouts: list[Layout],
-        reference: ArrayOnGrid,
-    ):
+    def __init__(self, application: Application, splits: Splits, layouts: list[Layout], reference: ArrayOnGrid):
         interface, grid = application.interface, reference.grid
         self.grid = grid
         self._name = application.name

@@ -68,9 +68,7 @@ class CollectiveCall:
         "path",
         "quick",
         "sizes",
-        "takes_array",
-        "told",
-        "turns",
+        *("takes_array", "told", "turns"),
     )
 
     def __init__(

@@ -101,7 +101,6 @@ def test_large_operands_are_compared_by_some_cells(spmd):
         a + np.random.default_rng(grid.rank).random(5000)
         with pytest.raises(sg.MismatchError, match="plain operands"):
             a.sum()
-        objects = np.array([object()] * 5000)
-        return (a == objects).sum()
+        return a.sum()
 
     assert spmd(2, body) == [0, 0]
