@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -20,7 +20,7 @@ from spmd_grid.halo.plan.halo_plan import HaloPlan
 from spmd_grid.halo.plan.specification import HaloSpecification, agree, group_axes, plan_text
 from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.ops.calls.arguments import check_output, hashable
-from spmd_grid.ops.outcome import note_failure
+from spmd_grid.ops.outcome import agree_outcome, note_failure
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["map_overlap"]
@@ -71,8 +71,8 @@ def map_overlap(
 
     The interior is computed in tiles that read and write about 1 MiB each, and bytes move on between them.  Within a
     node, where the cores that compute also copy the halos, there is little to hide.  Should ``kernel`` raise, its error
-    appears when this process has finished its part of the exchange; if others have had none, their next operation and
-    this process's raise `MismatchError`.
+    appears when this process has finished its part of the exchange.  Without ``halo``, all processes raise it; with it,
+    processes that have had none go on, and their next operation raises `MismatchError` on all.
 
     Raises `ShapeError`, `DTypeError`, `OutputError` where an array is invalid, the same on this process and on all
     that wait for it, whose ``out`` may have been written; `ShapeError` for a radius beyond the halo; `RequestError`.
@@ -118,6 +118,31 @@ def _map_overlap(
     corners: bool,
 ) -> GridArray:
     plan = _plan_of(fields, halo, periodic, boundary, corners)
+    arguments = plan, kernel, fields, radius, args, out, region
+    if halo is not None:
+        return _computed(*arguments)
+    # Without a plan of the program's, processes have met at the beginning, and do so at the end.
+    grid = fields[0].grid
+    agree = partial(agree_outcome, grid, "map_overlap", axes=group_axes(grid, plan.layout.sharding))
+    try:
+        result = _computed(*arguments)
+    except Exception as error:
+        if plan.gate.is_spared(error) or (isinstance(error, SpmdError) and not error.cuts_off):
+            agree(error)
+        raise
+    agree(None)
+    return result
+
+
+def _computed(
+    plan: HaloPlan,
+    kernel: Callable[..., None],
+    fields: tuple[GridArray, ...],
+    radius: Radius,
+    args: tuple[Any, ...],
+    out: GridArray | None,
+    region: Region,
+) -> GridArray:
     layout = plan.layout
     plan.check_idle("map_overlap")
     cell_bytes = sum([dtype.itemsize for dtype in (*plan.dtypes, plan.dtypes[0])])

@@ -55,22 +55,25 @@ def run_alike(
     return result
 
 
-def agree_outcome(grid: ProcessGrid, name: str, error: Exception | None) -> None:
+def agree_outcome(grid: ProcessGrid, name: str, error: Exception | None, axes: tuple[int, ...] | None = None) -> None:
     """Raises the first ``error`` that a process of the grid brings, on all of them; None from those without one.
 
-    Collective over the grid, within an operation.  The error is of the nearest class that Python, numpy or this package
-    has; the text names the process.  Where there is none, processes with an error raise their own.
+    Collective over ``axes``, by default over the grid, within an operation.  The error is of the nearest class that
+    Python, numpy or this package has; the text names the process.  Where there is none, processes with an error raise
+    their own.
     """
-    if grid.size == 1:
+    axes = tuple(range(grid.ndim)) if axes is None else axes
+    if all(grid.shape[axis] == 1 for axis in axes):
         if error is not None:
             grid.process.gate.spare(error)
             raise error
         return
-    axes = tuple(range(grid.ndim))
     call = _comparison_of(f"the outcome of {name}").find_call(
         grid, axes, ("",), thread_name=grid.process.gate.thread_name()
     )
     where = f" (on {call.label(call.comm.rank)})"
+    if where in str(error):  # the text says so already
+        where = ""
     opening = call.opening(_NO_ARRAY) if error is None else call.refusal(error, where)
     try:
         call.agree_by_itself(opening, None)
