@@ -141,7 +141,7 @@ def test_more_dimensions_than_the_value_has():
 
 
 def test_another_grid():
-    with pytest.raises(sg.GridError, match="another grid"):
+    with pytest.raises(sg.GridError, match="is on 6, and not on 2x3"):
         planned(lambda a: a, [A], [sg.Sharding(sg.Grid((6,)), [[0]])])
 
 

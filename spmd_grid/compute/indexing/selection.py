@@ -63,7 +63,7 @@ class _Course:
     def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex, key: Any = None):
         whole = plain_sharding(layout.sharding)
         shape = layout.global_shape
-        self._cells = selection.slices_in_local(layout, coords)
+        self._cells = selection.slices_in_local(layout, coords) or (...,)  # of no dimensions a view, not a number
         self._held = held_sharding(whole, shape, selection)
         self._kept = kept_sharding(whole, shape, selection)
         self.moves = self._kept.grid != layout.grid or not cut_alike(self._held, self._kept, selection.counts)
