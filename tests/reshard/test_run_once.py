@@ -5,7 +5,8 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid.errors import PlanError
-from spmd_grid.reshard.executor import first_run
+from spmd_grid.reshard.executor import first_run, prepared_reshard
+from spmd_grid.reshard.executor.bound_plan import BoundPlan
 
 SHAPE = (7, 10)
 VALUES = np.arange(70.0).reshape(SHAPE)
@@ -94,17 +95,24 @@ def test_other_processes(spmd):
     assert spmd(4, body) == [4] * 4
 
 
-def test_a_request_binds_a_plan_when_it_comes_again(spmd):
+def test_a_request_binds_a_plan_when_it_comes_again(spmd, monkeypatch):
+    bound = []
+
+    def counted(plan, grid, comm, *rest):
+        bound.append(comm.rank)
+        return BoundPlan(plan, grid, comm, *rest)
+
     def body():
         grid = sg.init_grid((2,))
-        kept = []
-        a = sg.zeros((100, 8), sg.Sharding(grid, [[0]]), grid)
+        counts = []
+        a = sg.zeros((103, 8), sg.Sharding(grid, [[0]]), grid)
         for border in (20, 30, 30, 40):
-            a.reshard(sg.Sharding(grid, [[0]], sharded_dims_offsets=[[0, border, 100]]))
-            kept.append(sum(len(each) for key, each in grid.kept.items() if key[0] == "bound plans"))
-        return np.diff(kept).tolist()
+            a.reshard(sg.Sharding(grid, [[0]], sharded_dims_offsets=[[0, border, 103]]))
+            counts.append(bound.count(grid.rank))
+        return counts
 
-    assert spmd(2, body) == [[0, 1, 0]] * 2
+    monkeypatch.setattr(prepared_reshard, "BoundPlan", counted)
+    assert spmd(2, body) == [[0, 0, 1, 1]] * 2
 
 
 def test_a_wrong_box_cuts_off_rather_than_give_wrong_cells(monkeypatch):
