@@ -61,7 +61,7 @@ def test_a_cut_in_the_middle_of_looking_for_news_is_told():
     with watching(channel) as lifeline:
         lifeline._collecting.acquire()
         lifeline.cut_off("all_reduce was cut off")
-        messages = [of_mpi("liveness.messages").message_of(data, 0) for data in channel.posted]
+        messages = [of_mpi("liveness.messages").message_of(data, 0, 2) for data in channel.posted]
         assert [message.text for message in messages] == ["all_reduce was cut off"]
         assert not lifeline._collecting._is_owned()
         assert lifeline._process.gate.text == "all_reduce was cut off"
@@ -76,5 +76,7 @@ def test_of_two_ranks_that_are_cut_off_at_once_the_first_says_why(rank):
         found.departed.clear()
         found.cut_off("mine")
         assert found._process.gate.text == ("mine" if rank == 0 else "theirs")
-        assert messages.message_of(channel.posted[-1], rank) == messages.CutOffAnswer()  # the other one gets its answer
+        assert (
+            messages.message_of(channel.posted[-1], rank, 2) == messages.CutOffAnswer()
+        )  # the other one gets its answer
         found.departed[1 - rank] = of_mpi("liveness.departure").Departure("the other")

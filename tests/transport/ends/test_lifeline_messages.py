@@ -74,7 +74,7 @@ def test_what_is_sent_comes_back_equal(seed):
     sent = messages_of_all_classes(random.Random(seed))
     assert {type(each) for each in sent} == set(get_args(messages.Message))
     for each in sent:
-        found = messages.message_of(messages.bytes_of(each), 1)
+        found = messages.message_of(messages.bytes_of(each), 1, 20)
         assert type(found) is type(each) and found == each
 
 
@@ -86,7 +86,7 @@ def test_an_error_is_named_by_the_table_alone():
             messages.bytes_of(messages.CutOff("why", kind))
     for name in ("ValueError", "os.system", "RankEndedError", "__all__", "np"):
         with pytest.raises(errors.TransportError, match="no message"):
-            messages.message_of(json.dumps(["CutOff", "why", name]).encode(), 1)
+            messages.message_of(json.dumps(["CutOff", "why", name]).encode(), 1, 20)
     for kind in errors.NAMED_ERRORS.values():
         assert "why" in str(kind("why"))
 
@@ -117,9 +117,14 @@ REFUSED = {
     "a chain without links": b'["Chain",[],1]',
     "pairs that are none": b'["Report",1,[[1]],true,false]',
     "a dict for pairs": b'["Report",1,{},true,false]',
-    "a text in a group": b'["Departure","",[[["0"],1]],[],[],[],[],[],[]]',
-    "fewer counts than members": b'["Departure","",[],[[[0,1],[1]]],[],[],[],[],[]]',
-    "the same in an answer": b'["Answer",1,["",[],[],[[[0,1],[1]]],[],[],[],[]]]',
+    "a text in a group": b'["Departure","",[[["0",1,1],1]],[],[],[],[],[],[]]',
+    "a truth in a group": b'["Departure","",[[[true,1,1],1]],[],[],[],[],[],[]]',
+    "half a run": b'["Departure","",[[[0,1],1]],[],[],[],[],[],[]]',
+    "a run of less than nothing": b'["Departure","",[[[0,1,-1],1]],[],[],[],[],[],[]]',
+    "a group of more than all processes": b'["Departure","",[[[0,1,20,0,1,1],1]],[],[],[],[],[],[]]',
+    "counts that would fill the memory": b'["Departure","",[],[[[0,1,2],[0,0,9999999999999]]],[],[],[],[],[]]',
+    "fewer counts than members": b'["Departure","",[],[[[0,1,2],[1,1,1]]],[],[],[],[],[]]',
+    "the same in an answer": b'["Answer",1,["",[],[],[[[0,1,2],[1,1,1]]],[],[],[],[]]]',
     "deep lists": b"[" * 100_000,
     "a number of many digits": b'["Chain",[],' + b"7" * 5000 + b"]",
     "a number that is too large": b'["Report",1,[[0,["",1' + b"0" * 400 + b',[],"",true,"",false,false]]],true,true]',
@@ -132,7 +137,7 @@ def test_other_bytes_are_refused(case, capfd):
     with pytest.raises(
         errors.TransportError, match="rank 3 has sent .* which is no message between processes"
     ) as found:
-        of_mpi("liveness.messages").message_of(REFUSED[case], 3)
+        of_mpi("liveness.messages").message_of(REFUSED[case], 3, 20)
     assert len(str(found.value)) < 1000 and not capfd.readouterr().out
 
 
@@ -141,7 +146,7 @@ def test_a_message_that_is_too_long_is_not_parsed(monkeypatch):
     monkeypatch.setattr(messages, "_MOST_BYTES", 100)
     monkeypatch.setattr(messages.json, "loads", None)
     with pytest.raises(errors.TransportError, match="at most 100 are read"):
-        messages.message_of(b'["CutOff","' + b"x" * 100 + b'","CutOffError"]', 3)
+        messages.message_of(b'["CutOff","' + b"x" * 100 + b'","CutOffError"]', 3, 20)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # how this channel aborts

@@ -83,7 +83,7 @@ def test_an_error_comes_if_and_only_if_processes_wait_in_a_circle(search_module,
             on_their_way = [item for item in links.items() if item[1]]
             if on_their_way:
                 (source, target), messages = choose.choice(on_their_way)
-                message = of_mpi("liveness.messages").message_of(messages.popleft(), source)
+                message = of_mpi("liveness.messages").message_of(messages.popleft(), source, size)
                 ranks[target].standstill.receive(source, message)
         if found:
             break

@@ -157,7 +157,7 @@ class Lifeline:
             return  # another thread does
         try:
             for source, message in self._control.poll():
-                self._receive(source, message_of(message, source))
+                self._receive(source, message_of(message, source, self._process.size))
         except TransportError as error:
             self._report.insist(f"{error}; {self._process.label()} ends the job")
         finally:
