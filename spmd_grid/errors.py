@@ -201,3 +201,7 @@ class RankEndedError(SpmdError, RuntimeError):
         super().__init__(message)
         self.rank = rank
         self.code = code
+
+
+# The errors that a process may name to another one, which makes them of their text: a name is looked up here alone.
+NAMED_ERRORS: dict[str, type[SpmdError]] = {name: globals()[name] for name in __all__ if name != "RankEndedError"}

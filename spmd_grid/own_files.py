@@ -1,7 +1,7 @@
-"""Files that no user but this one and root can have written, to be run as code.
+"""Files that no user but this one and root can have written: kept machine code, and what was timed.
 
-Kept machine code is run without further ado, so whoever can write the file, or put another one in its stead, runs code
-as this user.  A file counts as own if this user or root owns it and no other user may write to it; the same holds for
+Machine code is run without further ado, so whoever can write the file, or put another one in its stead, runs code as
+this user.  A file counts as own if this user or root owns it and no other user may write to it; the same holds for
 its folder and all folders above, but others may write to these if they are sticky, as /tmp is.
 """
 
@@ -48,17 +48,20 @@ def problem_of(folder: Path) -> str:
     return ""
 
 
-def read_own(folder: Path, name: str) -> bytes:
-    """The content of a file in a folder that has no `problem_of`.  Local.
+def read_own(folder: Path, name: str, most: int) -> bytes:
+    """The content of a file of at most ``most`` bytes in a folder that has no `problem_of`.  Local.
 
-    Raises OSError where there is none, `Stranger` where others may have written it.
+    Raises OSError where there is none, or a larger one, `Stranger` where others may have written it.
     """
     with _opened(folder) as descriptor:
         # Checked after it has been opened: what is read is what was checked.  A pipe must not keep it waiting.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
         with open(file, "rb") as opened:
-            _check(folder / name, os.fstat(file), stat.S_ISREG)
-            return opened.read()
+            status = os.fstat(file)
+            _check(folder / name, status, stat.S_ISREG)
+            if status.st_size > most:
+                raise OSError(errno.EFBIG, f"it has {status.st_size} bytes; at most {most} are read")
+            return opened.read(status.st_size)  # as much as was checked, though it may grow
 
 
 def strange_file(folder: Path, part: str) -> str:

@@ -26,6 +26,7 @@ from spmd_grid.own_files import Stranger, folder_of_user, make_folder, note, pro
 __all__ = ["MachineCode", "digest_of", "find", "keep", "kept_in", "refused"]
 
 _DIGEST_BYTES = 16
+_MOST_BYTES = 64 << 20  # of a file
 _lock = Lock()
 
 
@@ -56,7 +57,7 @@ def kept_in(name: str) -> Path | None:
 
 def keep(name: str, code: MachineCode) -> bool:
     """Writes the machine code of a kernel; whether a folder could be written.  Local."""
-    head = json.dumps({"symbol": code.symbol, "needs": code.needs}).encode() + b"\n"
+    head = json.dumps([code.symbol, code.needs]).encode() + b"\n"
     content = _digest(head + code.object_file) + head + code.object_file
     for folder, mode in _folders():
         with suppress(OSError):  # not writable, or full
@@ -78,7 +79,7 @@ def _digest(content: bytes) -> bytes:
 def _read(folder: Path, name: str) -> MachineCode | None:
     """The machine code in a file, if it is there, whole, and no other user's."""
     try:
-        content = read_own(folder, name)
+        content = read_own(folder, name, _MOST_BYTES)
     except Stranger as error:
         note(folder, f"compiled kernels in {folder} are not all loaded: {error}")
         return None
@@ -88,7 +89,11 @@ def _read(folder: Path, name: str) -> MachineCode | None:
     if _digest(rest) != digest:
         return None
     head, _, object_file = rest.partition(b"\n")
-    return MachineCode(**json.loads(head), object_file=object_file)
+    with suppress(ValueError, TypeError, RecursionError):
+        symbol, needs = json.loads(head)
+        if type(symbol) is str and type(needs) is list and all(type(each) is str for each in needs):
+            return MachineCode(symbol, needs, object_file)
+    return None
 
 
 # -- files -------------------------------------------------------------------------------------------------------

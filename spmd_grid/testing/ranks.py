@@ -1,4 +1,7 @@
-"""Run a function on the first processes of the MPI world, and share the outcome with all processes."""
+"""Run a function on the first processes of the MPI world, and share the outcome with all processes.
+
+Tests return and raise anything, so outcomes are pickled: the processes of a test run trust one another.
+"""
 
 from __future__ import annotations
 

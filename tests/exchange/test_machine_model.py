@@ -1,5 +1,7 @@
 """The timed model of this machine: kept on disk, agreed by a group, and never in the way."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -17,9 +19,36 @@ def test_kept_and_found_again(tmp_path, monkeypatch):
     keep_model("some MPI 1.0", model)
     assert cached_model("some MPI 1.0") == model and cached_model("some MPI 1.1") is None
     (file,) = (tmp_path / "spmd_grid").iterdir()
-    for text in ("", "{}", '{"copy": 0.0, "latency": 1.0, "message": 1.0}', "[1, 2]", '{"copy": "1"}'):
+    whole = file.read_text()
+    wrong = ["0.0", "-1.0", "1e999", "NaN", "1", "true", '"1"', "null", "[1.0]", "9" * 5000]
+    texts = [whole.replace("1e-10", value) for value in wrong]
+    for text in ("", "{}", "[1, 2]", "[" * 4000, "null", whole.replace("copy", "other"), *texts):
         file.write_text(text)
         assert cached_model("some MPI 1.0") is None, text
+    file.write_text(whole + " " * 4096)
+    assert cached_model("some MPI 1.0") is None, "it is too large"
+    file.write_text(whole)
+    assert cached_model("some MPI 1.0") == model
+
+
+def test_another_user_is_not_believed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = MachineModel(1e-10, 2e-6, 3e-10)
+    keep_model("some MPI 1.0", model)
+    folder = tmp_path / "spmd_grid"
+    (file,) = folder.iterdir()
+    for path in (file, folder):
+        mode = path.stat().st_mode
+        path.chmod(mode | 0o002)
+        assert cached_model("some MPI 1.0") is None, f"others may write to {path}"
+        path.chmod(mode)
+        assert cached_model("some MPI 1.0") == model
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert cached_model("some MPI 1.0") is None, "links are not followed"
+    os.unlink(file)
+    os.mkfifo(file)
+    assert cached_model("some MPI 1.0") is None, "nor is a pipe waited for"
 
 
 @pytest.mark.parametrize("home", ["/dev/null", "/proc"])

@@ -153,6 +153,9 @@ def test_only_whole_files_of_machine_code_are_read(tmp_path, monkeypatch):
     for damaged in (b"", whole[:10], whole[:-1], whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:]):
         path.write_bytes(damaged)
         assert machine_code._read(path.parent, path.name) is None, damaged
+    for head in (b"{}", b'["f"]', b'[1, ["memcpy"]]', b'["f", [1]]', b'["f", "memcpy"]', b"\xff", b"[" * 100_000):
+        path.write_bytes(machine_code._digest(head + b"\ncode") + head + b"\ncode")  # whole, and of another version
+        assert machine_code._read(path.parent, path.name) is None, head[:20]
     path.unlink()
     path.mkdir()  # neither read nor written
     assert machine_code._read(path.parent, path.name) is None and not machine_code.keep("of a test", kept)

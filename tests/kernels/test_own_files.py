@@ -40,9 +40,12 @@ def give_away(monkeypatch):
 
 def test_own_files_are_read(folder):
     assert problem_of(folder) == problem_of(folder / "missing" / "below") == ""
-    assert read_own(folder, "file") == b"code" and strange_file(folder, "file") == ""
+    assert read_own(folder, "file", 100) == b"code" and strange_file(folder, "file") == ""
     with pytest.raises(FileNotFoundError):
-        read_own(folder, "missing")
+        read_own(folder, "missing", 100)
+    assert read_own(folder, "file", 4) == b"code"
+    with pytest.raises(OSError, match="it has 4 bytes; at most 3 are read"):
+        read_own(folder, "file", 3)
 
 
 @pytest.mark.parametrize("mask", [0, 0o002, 0o077])
@@ -55,7 +58,7 @@ def test_what_is_written_is_own_whatever_the_mask(tmp_path, mask):
         write_own(folder, "file", b"second")
     finally:
         os.umask(before)
-    assert problem_of(folder) == "" and read_own(folder, "file") == b"second"
+    assert problem_of(folder) == "" and read_own(folder, "file", 100) == b"second"
     assert stat.S_IMODE((folder / "file").stat().st_mode) == 0o644
     assert os.listdir(folder) == ["file"]  # no part of one is left
 
@@ -72,7 +75,7 @@ def test_a_folder_to_which_others_may_write(folder, mode):
     folder.chmod(mode)
     assert problem_of(folder) == f"other users may write to {folder}"
     with pytest.raises(Stranger, match="other users may write"):
-        read_own(folder, "file")
+        read_own(folder, "file", 100)
     with pytest.raises(Stranger, match="other users may write"):
         write_own(folder, "another", b"code")
 
@@ -102,13 +105,13 @@ def test_a_folder_of_another_user(folder, give_away):
     give_away(folder)
     assert "belongs to another user" in problem_of(folder)
     with pytest.raises(Stranger, match="belongs to another user"):
-        read_own(folder, "file")
+        read_own(folder, "file", 100)
 
 
 def test_a_file_of_another_user(folder, give_away):
     give_away(folder / "file")
     with pytest.raises(Stranger, match="belongs to another user"):
-        read_own(folder, "file")
+        read_own(folder, "file", 100)
 
 
 def test_a_file_to_which_others_may_write(folder):
@@ -116,23 +119,23 @@ def test_a_file_to_which_others_may_write(folder):
     assert strange_file(folder, "file") == f"other users may write to {folder / 'file'}"
     assert strange_file(folder, "another") == ""
     with pytest.raises(Stranger, match="other users may write"):
-        read_own(folder, "file")
+        read_own(folder, "file", 100)
 
 
 def test_links_are_not_followed(folder):
     (folder / "link").symlink_to(folder / "file")
     (folder.parent / "link").symlink_to(folder)
     with pytest.raises(OSError, match="link"):
-        read_own(folder, "link")
+        read_own(folder, "link", 100)
     with pytest.raises(OSError, match="link"):
-        read_own(folder.parent / "link", "file")
+        read_own(folder.parent / "link", "file", 100)
     assert "is a link" in strange_file(folder, "link") and "is a link" in problem_of(folder.parent / "link")
 
 
 def test_a_pipe_keeps_nobody_waiting(folder):
     os.mkfifo(folder / "pipe", 0o600)
     with pytest.raises(Stranger, match="is a link, or something else"):
-        read_own(folder, "pipe")
+        read_own(folder, "pipe", 100)
 
 
 @pytest.mark.parametrize(("rank", "times"), [(None, 1), ("0", 1), ("1", 0)])

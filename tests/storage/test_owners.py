@@ -59,6 +59,15 @@ def test_the_manifest_decides_over_a_folder_that_was_not_renamed(tmp_path, folde
         assert claimed.final.exists() == is_there and not claimed.hidden.exists()
 
 
+def test_a_manifest_that_is_too_large_to_be_read_is_kept(tmp_path, folders):
+    claimed = claim(folders, tmp_path, False)
+    with open(claimed.final / "manifest.json", "wb") as file:
+        file.truncate((1 << 30) + 1)  # no memory is taken for it
+    end(claimed)
+    assert remove_unfinished(folders, tmp_path) == [claimed.hidden]
+    assert claimed.final.exists() and not claimed.hidden.exists()
+
+
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_locks_of_other_machines_count_where_they_hold_everywhere(tmp_path, folders, monkeypatch, everywhere):
     claimed = claim(folders, tmp_path, True)

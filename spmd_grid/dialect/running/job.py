@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from spmd_grid.dialect.partition.upstream import upstream_of
 from spmd_grid.dialect.running.checking import SerialRun, most_cells
 from spmd_grid.dialect.running.inputs import as_value, device_arguments, whole_arguments
 from spmd_grid.dialect.running.showing import in_lines, in_one_line, saved
+from spmd_grid.dialect.running.telling import results_of, told
 from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.learn_facts import swap_texts
@@ -112,7 +112,7 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     runner = FunctionRunner(module, EngineDevices(grids), observe=shown)
     results = runner.call(title, of_device(world.rank))
     if job.is_checked or job.outputs or job.shows_results:
-        everyone = [pickle.loads(each) for each in swap_texts(world, pickle.dumps(results, pickle.HIGHEST_PROTOCOL))]
+        everyone = [results_of(each, process) for process, each in enumerate(swap_texts(world, told(results)))]
 
         def run(typed: Callable[[Any, Attribute], Any]) -> list[Any]:
             inputs = [[typed(_own(x), kind) for x, kind in zip(each, types)] for each in by_device]

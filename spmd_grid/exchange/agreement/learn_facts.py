@@ -13,8 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from spmd_grid import errors
-from spmd_grid.errors import SpmdError
+from spmd_grid.errors import NAMED_ERRORS, SpmdError
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.header import ERROR, LONG, PLAIN, PREFIX_BYTES, Facts, decode_facts, read_prefix
 from spmd_grid.transport.communicator import HEADER_BYTES, Communicator, Frames
@@ -29,8 +28,7 @@ _OF_PYTHON: tuple[type[Exception], ...] = (
     *(ZeroDivisionError, Warning, DeprecationWarning, FutureWarning, RuntimeWarning, UserWarning),
     *(np.exceptions.ComplexWarning, np.linalg.LinAlgError),
 )
-_KINDS: dict[str, type[Exception]] = {each.__name__: each for each in _OF_PYTHON}
-_KINDS |= {name: getattr(errors, name) for name in errors.__all__ if name != "RankEndedError"}  # which needs a rank
+_KINDS: dict[str, type[Exception]] = {each.__name__: each for each in _OF_PYTHON} | NAMED_ERRORS
 
 
 def learn_facts(comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], Sequence[str]]) -> list[Facts]:

@@ -7,22 +7,23 @@ library.  Where it cannot be kept, every program times it.
 from __future__ import annotations
 
 import json
-import os
+import math
 import platform
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
+from spmd_grid.own_files import folder_of_user, make_folder, read_own, write_own
 from spmd_grid.transport.communicator import Communicator, tag_of
 
 __all__ = ["MachineModel", "cached_model", "keep_model", "measure_model"]
 
 _LARGE = 1 << 19
 _ROUNDS = 25
+_MOST_BYTES = 1 << 12  # of a file that is read
 _TAG = tag_of("blocking movements")
 
 
@@ -51,6 +52,9 @@ class MachineModel:
         return f"copies {copies}, messages {1e6 * self.latency:.1f} us and {messages}"
 
 
+_FIELDS = [field.name for field in fields(MachineModel)]
+
+
 def measure_model(comm: Communicator) -> MachineModel | None:
     """The model as the first two members time it; None on the others.  Collective over these two."""
     if comm.rank > 1:
@@ -75,27 +79,29 @@ def measure_model(comm: Communicator) -> MachineModel | None:
 
 
 def cached_model(library: str) -> MachineModel | None:
-    """The model kept for this host and MPI library; None where there is none.  Local."""
-    with suppress(OSError, ValueError, TypeError):
-        model = MachineModel(**json.loads(_file_of(library).read_text()))
-        if all(type(value) is float and value > 0 for value in astuple(model)):
-            return model
+    """The model kept for this host and MPI library; None where there is none, or others may have written it.  Local."""
+    folder = folder_of_user()
+    if folder is None:
+        return None
+    with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
+        found = json.loads(read_own(folder, _file_name(library), _MOST_BYTES))
+        values = [found[name] for name in _FIELDS]
+        if all(type(value) is float and 0 < value < math.inf for value in values):
+            return MachineModel(*values)
     return None
 
 
 def keep_model(library: str, model: MachineModel) -> None:
     """Keeps ``model`` for later programs, where the cache folder can be written.  Local."""
-    with suppress(OSError):
-        file = _file_of(library)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(asdict(model)))
-        draft.replace(file)
+    folder = folder_of_user()
+    if folder is not None:
+        with suppress(OSError):
+            make_folder(folder, 0o700)
+            write_own(folder, _file_name(library), json.dumps(asdict(model)).encode())
 
 
-def _file_of(library: str) -> Path:
-    """The file of a model; its name depends on all that the times depend on."""
-    shape = ",".join(field.name for field in fields(MachineModel))
+def _file_name(library: str) -> str:
+    """The name of a model's file, which depends on all that the times depend on."""
+    shape = ",".join(_FIELDS)
     key = blake2b(f"{platform.node()}\n{platform.machine()}\n{library}\n{shape}".encode(), digest_size=8).hexdigest()
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return root / "spmd_grid" / f"machine-{key}.json"
+    return f"machine-{key}.json"

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from spmd_grid.errors import DamagedError, StorageError
-from spmd_grid.storage.checkpoint.manifest import MANIFEST
+from spmd_grid.storage.checkpoint.manifest import MANIFEST, MOST_MANIFEST_BYTES
 from spmd_grid.storage.owners import PARTIAL, Owner, remove_left
 from spmd_grid.storage.paths import File, Folders, is_missing
 
@@ -169,10 +169,13 @@ def remove_unfinished(folders: Folders, root: Path, sure: bool = False) -> list[
 
 
 def _has_manifest(folders: Folders, folder: Path) -> bool:
-    """Whether a folder has a manifest that was written to its end, by whatever version."""
+    """Whether a folder has a manifest that was written to its end, by whatever version; one that is too large to be
+    read may be.
+    """
     try:
         with File.to_read(folders.system, folders.op, folder / MANIFEST) as file:
-            return isinstance(json.loads(file.read_start(file.size())), dict)
+            size = file.size()
+            return size > MOST_MANIFEST_BYTES or isinstance(json.loads(file.read_start(size)), dict)
     except (DamagedError, ValueError, RecursionError):
         return False
 

@@ -25,11 +25,12 @@ from spmd_grid.storage.npy_format import header_of, stored_dtype
 from spmd_grid.storage.ranges.blocks import MOST_BLOCK_BYTES, Blocks
 from spmd_grid.typing import Shape
 
-__all__ = ["MANIFEST", "VERSION", "Manifest", "StoredArray", "parse_manifest"]
+__all__ = ["MANIFEST", "MOST_MANIFEST_BYTES", "VERSION", "Manifest", "StoredArray", "parse_manifest"]
 
 MANIFEST = "manifest.json"
 VERSION = 1
 _FORMAT = "spmd_grid checkpoint"
+MOST_MANIFEST_BYTES = 1 << 30  # of a manifest that is read
 _MOST_BYTES = 2**63
 _MOST_DIMS = 64
 _HEX = re.compile("[0-9a-f]{16}")

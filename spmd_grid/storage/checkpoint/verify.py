@@ -13,7 +13,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.folders import published
-from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
+from spmd_grid.storage.checkpoint.manifest import MANIFEST, MOST_MANIFEST_BYTES, Manifest, StoredArray, parse_manifest
 from spmd_grid.storage.checksums import check_library, checksum_text, in_pieces, pieces_in_turn, running_checksum
 from spmd_grid.storage.paths import File, Folders
 from spmd_grid.storage.system import System
@@ -31,7 +31,6 @@ __all__ = [
     "verify_blocks",
 ]
 
-_MOST_MANIFEST = 1 << 30  # bytes of a manifest that is read
 _MOST_SHOWN = 100  # problems of one process
 
 
@@ -45,8 +44,8 @@ def read_manifest(system: System, op: str, folder: Path) -> Manifest:
 def manifest_bytes(op: str, file: File) -> bytes:
     """The bytes of an open manifest.  Local.  Raises DamagedError for one that is too large, and StorageError."""
     size = file.size()
-    if size > _MOST_MANIFEST:
-        raise DamagedError(f"{op}: {file.path} has {size} bytes; a manifest has at most {_MOST_MANIFEST}")
+    if size > MOST_MANIFEST_BYTES:
+        raise DamagedError(f"{op}: {file.path} has {size} bytes; a manifest has at most {MOST_MANIFEST_BYTES}")
     return file.read_start(size)
 
 

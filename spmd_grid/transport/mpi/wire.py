@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.library import MPI, MpiLibrary
-from spmd_grid.transport.mpi.liveness.departure import Departed, WaitedFor
+from spmd_grid.transport.mpi.liveness.departure import Departed, WaitedFor, WireKey
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.liveness.signals import raise_postponed_interrupt
 from spmd_grid.transport.wire import YIELDS_BETWEEN_NODES, Messages, Posting, RequestHandles, Straight, Wire
@@ -46,7 +45,7 @@ class _WireWait:
 
     def __init__(
         self,
-        key: tuple[Any, ...],
+        key: WireKey,
         address: int,
         value: int,
         processes: Sequence[int],
@@ -117,7 +116,7 @@ class MpiWire(Wire):
 
     def watch(
         self,
-        key: tuple[Any, ...],
+        key: WireKey,
         epoch: Callable[[], int],
         messages: Messages,
         sources: Sequence[int],

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from spmd_grid.transport.mpi.hosts.hosts import meet_hosts
 from spmd_grid.transport.mpi.hosts.namespaces import prove_messages
 from spmd_grid.transport.mpi.hosts.traces import trace_all
 from spmd_grid.transport.mpi.library import MPI, abort
-from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, runs_that_differ
+from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WireKey, runs_that_differ
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.liveness.lost_sends import lost_messages
@@ -60,7 +60,7 @@ class World:
         self._control: MPI.Intracomm | None = None
         self.groups: Mapping[tuple[int, ...], Group] = {}
         self.wires: set[MpiWire] = set()
-        self.exchanged: dict[tuple[Any, ...], int] = {}  # numbers of exchanges of closed wires
+        self.exchanged: dict[WireKey, int] = {}  # numbers of exchanges of closed wires
         self.polite, self.process.arena, self.process.nodes, self.process.cores = survey_node(self.comm)
         self.lifeline: Lifeline | None = None
         if self.comm.size > 1:

@@ -1,62 +1,12 @@
 """The lifeline of one process by itself, with a side channel of our own: when it ends the job, and when it may go."""
 
-import pickle
 import threading
-from contextlib import contextmanager
 
 import pytest
 from support.jobs import of_mpi
-
-from spmd_grid.transport.communicator import Process
+from support.lifelines import SideChannel, watching
 
 PATIENCE = 10  # seconds, for what takes a tenth of one
-
-
-class SideChannel:
-    """Receives ``answers`` to each message; messages are gone when ``all_sent`` has been asked often enough."""
-
-    def __init__(self, looks_until_sent=1, answers=()):
-        self.looks, self._until = 0, looks_until_sent
-        self.posted, self.aborted = [], threading.Event()
-        self._answers, self._arrived = answers, []
-
-    def post_all(self, message):
-        self.posted.append(message)
-        self._arrived += self._answers
-
-    def post(self, message, other):
-        self.posted.append(message)
-
-    def poll(self):
-        arrived, self._arrived = self._arrived, []
-        return arrived
-
-    def all_sent(self):
-        self.looks += 1
-        return self.is_sent
-
-    @property
-    def is_sent(self):
-        return bool(self.posted) and self.looks >= self._until
-
-    def abort(self, code):
-        self.aborted.set()
-        raise SystemExit(code)  # of the watching thread alone
-
-
-@contextmanager
-def watching(channel, rank=0):
-    """The lifeline of a rank of 2; the other has ended."""
-    lifeline = of_mpi("liveness.lifeline")
-    found = lifeline.Lifeline(
-        Process(rank, 2), channel, lambda departure: None, True, lambda rank: None, {}, None, {"here": [0, 1]}
-    )
-    found.departed[1 - rank] = of_mpi("liveness.departure").Departure(f"rank {1 - rank} ({1 - rank},)")
-    try:
-        yield found
-    finally:
-        found.waiting = None
-        found.close(lambda own, departed: "")
 
 
 class Waiting:
@@ -111,19 +61,22 @@ def test_a_cut_in_the_middle_of_looking_for_news_is_told():
     with watching(channel) as lifeline:
         lifeline._collecting.acquire()
         lifeline.cut_off("all_reduce was cut off")
-        assert len(channel.posted) == 1 and pickle.loads(channel.posted[0]).text == "all_reduce was cut off"
+        messages = [of_mpi("liveness.messages").message_of(data, 0, 2) for data in channel.posted]
+        assert [message.text for message in messages] == ["all_reduce was cut off"]
         assert not lifeline._collecting._is_owned()
         assert lifeline._process.gate.text == "all_reduce was cut off"
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_of_two_ranks_that_are_cut_off_at_once_the_first_says_why(rank):
-    lifeline = of_mpi("liveness.lifeline")
-    answers = lifeline.CutOff("theirs"), lifeline.CutOffAnswer()
-    channel = SideChannel(answers=[(1 - rank, pickle.dumps(answer)) for answer in answers])
+    messages = of_mpi("liveness.messages")
+    answers = messages.CutOff("theirs"), messages.CutOffAnswer()
+    channel = SideChannel(answers=[(1 - rank, messages.bytes_of(answer)) for answer in answers])
     with watching(channel, rank) as found:
         found.departed.clear()
         found.cut_off("mine")
         assert found._process.gate.text == ("mine" if rank == 0 else "theirs")
-        assert isinstance(pickle.loads(channel.posted[-1]), lifeline.CutOffAnswer)  # the other one gets its answer
+        assert (
+            messages.message_of(channel.posted[-1], rank, 2) == messages.CutOffAnswer()
+        )  # the other one gets its answer
         found.departed[1 - rank] = of_mpi("liveness.departure").Departure("the other")

@@ -1,6 +1,5 @@
 """Processes that wait for one another in different groups: each gets an error that names them, and no other does."""
 
-import pickle
 import random
 from collections import Counter, deque
 
@@ -26,7 +25,7 @@ class Rank:
         self.waiting = None
         self.standstill = module.Standstill(
             rank,
-            lambda message, other: links[rank, other].append(message),
+            lambda message, other: links[rank, other].append(of_mpi("liveness.messages").bytes_of(message)),
             lambda departure: departure.entered.update(self.entered),
             lambda: self.waiting,
             lambda: f"rank {rank}",
@@ -84,7 +83,8 @@ def test_an_error_comes_if_and_only_if_processes_wait_in_a_circle(search_module,
             on_their_way = [item for item in links.items() if item[1]]
             if on_their_way:
                 (source, target), messages = choose.choice(on_their_way)
-                ranks[target].standstill.receive(source, pickle.loads(messages.popleft()))
+                message = of_mpi("liveness.messages").message_of(messages.popleft(), source, size)
+                ranks[target].standstill.receive(source, message)
         if found:
             break
     waits = [rank.waiting for rank in ranks if rank.waiting is not None and not rank.waiting.is_over(ranks)]

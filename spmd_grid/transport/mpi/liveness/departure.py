@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from spmd_grid.formatting import spans
 
-__all__ = ["Departed", "Departure", "WaitedFor", "absent_member", "runs_that_differ"]
+__all__ = ["Departed", "Departure", "WaitedFor", "WireKey", "absent_member", "runs_that_differ"]
+
+WireKey: TypeAlias = tuple[tuple[int, ...], int]  # the processes of its group, and its number there
 
 
 @dataclass
@@ -26,8 +28,8 @@ class Departure:
     sent: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     received: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     asked: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
-    exchanged: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    digests: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    exchanged: dict[WireKey, int] = field(default_factory=dict)
+    digests: dict[WireKey, int] = field(default_factory=dict)
     opening: set[tuple[int, ...]] = field(default_factory=set)
 
 

@@ -15,7 +15,6 @@ compiled loop.  Without a limit the picture is printed once, as a note, and the 
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -59,7 +58,7 @@ class Report:
 class HangWatch:
     """The watch of one process, for its watching thread.
 
-    ``post_all`` sends bytes to all others.  ``end`` prints a text and ends the job, ``note`` only prints it.
+    ``post_all`` sends a report to all others.  ``end`` prints a text and ends the job, ``note`` only prints it.
     ``departed``: the processes that have ended; ``take_stock`` fills in what this one has done.  ``memory_of(rank)``:
     the memory of the recorder of a process of this node, None of others.  ``neighbours``: the system's process numbers
     of the others of this node.  ``host_of(rank)``: the name of its host, empty if there is one alone.  ``limit``:
@@ -72,7 +71,7 @@ class HangWatch:
     def __init__(
         self,
         process: Process,
-        post_all: Callable[[bytes], None],
+        post_all: Callable[[Report], None],
         end: Callable[[str], None],
         note: Callable[[str], None],
         departed: Departed,
@@ -164,7 +163,7 @@ class HangWatch:
 
     def _send(self, states: dict[int, RankState], moves: bool = False) -> None:
         report = Report(self._alarm, states, self._at_end, moves)
-        self._post_all(pickle.dumps(report))
+        self._post_all(report)
         self._learn(report)
 
     def _learn(self, report: Report) -> None:
@@ -219,7 +218,7 @@ class HangWatch:
 
     def _print(self, missing: Collection[int]) -> None:
         self._see_to_launcher()
-        self._post_all(pickle.dumps(Report(self._alarm, {}, self._at_end)))
+        self._post_all(Report(self._alarm, {}, self._at_end))
         states = self._states | {rank: unknown_state(rank, self._host_of(rank)) for rank in missing}
         if self.limit is None:
             self._note(picture(states, self._longest, has_limit=False))

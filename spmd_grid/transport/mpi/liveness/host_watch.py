@@ -9,7 +9,6 @@ unless a time limit is set (`HangWatch`).
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ class HostAnswer:
 class HostWatch:
     """The watch of one process, for its watching thread.
 
-    ``hosts``: the ranks of each host by its name; ``post`` sends bytes to a process, ``say`` prints a line.
+    ``hosts``: the ranks of each host by its name; ``post`` sends a question to a process, ``say`` prints a line.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class HostWatch:
         rank: int,
         label: Callable[[], str],
         hosts: Mapping[str, Sequence[int]],
-        post: Callable[[bytes, int], None],
+        post: Callable[[HostCall, int], None],
         say: Callable[[str], None],
     ):
         self._label, self._post, self._say = label, post, say
@@ -83,9 +82,8 @@ class HostWatch:
         # A silent host is asked a few times only: what it does not take piles up here.
         if self._calls < 3:
             self._calls += 1
-            call = pickle.dumps(HostCall())
             for other in self._asked_ranks[: 1 if self._calls == 1 else None]:
-                self._post(call, other)
+                self._post(HostCall(), other)
                 self._unanswered += 1
 
     def answered(self) -> None:

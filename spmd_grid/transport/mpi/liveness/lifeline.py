@@ -14,27 +14,25 @@ the launcher keeps the others alive, those that wait for it report its death, wh
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TypeAlias
 
 import numpy as np
 
-from spmd_grid.errors import CutOffError, SpmdError
+from spmd_grid.errors import CutOffError, SpmdError, TransportError
 from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport, call_site_in, user_traceback
 from spmd_grid.transport.mpi.liveness.hang_watch import HangWatch, Report
 from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostWatch
+from spmd_grid.transport.mpi.liveness.messages import CutOff, CutOffAnswer, Message, bytes_of, message_of
 from spmd_grid.transport.mpi.liveness.side_channel import SideChannel
 from spmd_grid.transport.mpi.liveness.signals import Signals
-from spmd_grid.transport.mpi.liveness.standstill import Link, Standstill, StandstillMessage, error_of
+from spmd_grid.transport.mpi.liveness.standstill import Link, Standstill, error_of
 from spmd_grid.transport.mpi.liveness.waker import Waker
 from spmd_grid.watch.call_site import call_site, is_ours, main_thread_call_site
 from spmd_grid.watch.frames import look_at_main_frame
@@ -47,22 +45,6 @@ _WATCH_SECONDS, _ALARMED_SECONDS = 0.1, 0.02
 _SIGNAL_SECONDS, _DEATH_SECONDS = 0.7, 1.0
 # How long a process that was cut off waits for the answers of all others, and how often a waiting one reads messages.
 _ANSWER_SECONDS, _NEWS_SECONDS = 2.0, 0.002
-
-
-@dataclass
-class CutOff:
-    """The message that refuses every later operation of this program, with the reason and the class of errors."""
-
-    text: str
-    kind: type[SpmdError] = CutOffError
-
-
-@dataclass
-class CutOffAnswer:
-    """The answer to `CutOff`: no operation is under way here."""
-
-
-Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer | StandstillMessage
 
 
 class Lifeline:
@@ -96,7 +78,7 @@ class Lifeline:
         names = {rank: name for name, ranks in hosts.items() for rank in ranks} if len(hosts) > 1 else {}
         self.hang = HangWatch(
             process,
-            control.post_all,
+            self._post_all,
             self._report.insist,
             self._report.note,
             self.departed,
@@ -105,9 +87,9 @@ class Lifeline:
             neighbours,
             lambda rank: names.get(rank, ""),
         )
-        self._hosts = HostWatch(process.rank, process.label, hosts, control.post, self._report.note)
+        self._hosts = HostWatch(process.rank, process.label, hosts, self._post, self._report.note)
         self._standstill = Standstill(
-            process.rank, control.post, take_stock, lambda: self.waiting, self._what_waits, self._on_standstill
+            process.rank, self._post, take_stock, lambda: self.waiting, self._what_waits, self._on_standstill
         )
         self._stops = False
         self._collecting = threading.RLock()
@@ -151,7 +133,7 @@ class Lifeline:
         self.hang.begin_end()
         departure = Departure(self._process.label())
         self._take_stock(departure)
-        self._control.post_all(pickle.dumps(departure))
+        self._post_all(departure)
         sys.stdout.flush()
         nap = 1e-5
         while len(self.departed) < self._process.size - 1 or not self._control.all_sent():
@@ -175,9 +157,17 @@ class Lifeline:
             return  # another thread does
         try:
             for source, message in self._control.poll():
-                self._receive(source, pickle.loads(message))
+                self._receive(source, message_of(message, source, self._process.size))
+        except TransportError as error:
+            self._report.insist(f"{error}; {self._process.label()} ends the job")
         finally:
             self._collecting.release()
+
+    def _post(self, message: Message, other: int) -> None:
+        self._control.post(bytes_of(message), other)
+
+    def _post_all(self, message: Message) -> None:
+        self._control.post_all(bytes_of(message))
 
     def _receive(self, source: int, message: Message) -> None:
         if isinstance(message, Report):
@@ -188,7 +178,7 @@ class Lifeline:
         elif isinstance(message, CutOffAnswer):
             self._answered.add(source)
         elif isinstance(message, HostCall):
-            self._control.post(pickle.dumps(HostAnswer()), source)
+            self._post(HostAnswer(), source)
         elif isinstance(message, HostAnswer):
             self._hosts.answered()
         elif isinstance(message, Departure):
@@ -210,7 +200,7 @@ class Lifeline:
         self._bar(text, self._process.rank)
         while self._collecting._is_owned():  # type: ignore[attr-defined]  # the operation that was cut off may have left it locked
             self._collecting.release()
-        self._control.post_all(pickle.dumps(CutOff(text)))
+        self._post_all(CutOff(text))
         deadline = time.monotonic() + _ANSWER_SECONDS
         while len(self._answered | self.departed.keys()) < self._process.size - 1 and time.monotonic() < deadline:
             self._collect()
@@ -230,7 +220,7 @@ class Lifeline:
 
     def _answer(self, is_quiet: bool = False) -> None:
         while self._unanswered and (is_quiet or self._process.gate.is_quiet):
-            self._control.post(pickle.dumps(CutOffAnswer()), self._unanswered.pop())
+            self._post(CutOffAnswer(), self._unanswered.pop())
 
     def _watch(self) -> None:
         suspect = None
@@ -275,7 +265,7 @@ class Lifeline:
     def _on_standstill(self, links: Sequence[Link]) -> None:
         """Ends all operations, of which some wait for one another; every process raises the same error."""
         error = error_of(links)
-        self._control.post_all(pickle.dumps(CutOff(str(error), type(error))))
+        self._post_all(CutOff(str(error), type(error)))
         self._bar(str(error), self._process.rank, type(error))
 
     # -- ends that come from outside -------------------------------------------------------------------------

@@ -16,7 +16,6 @@ answers nothing.
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 from collections import deque
@@ -74,14 +73,15 @@ StandstillMessage: TypeAlias = Question | Answer | Chain
 class Standstill:
     """The search of one process, for its watching thread.
 
-    ``post`` sends bytes to a process; ``take_stock`` fills in what this one has done; ``find_wait()`` is what its main
-    thread waits for, and ``where()`` says that for reports; ``end(links)`` is called with a chain that has come back.
+    ``post`` sends a message to a process; ``take_stock`` fills in what this one has done; ``find_wait()`` is what its
+    main thread waits for, and ``where()`` says that for reports; ``end(links)`` is called with a chain that has come
+    back.
     """
 
     def __init__(
         self,
         rank: int,
-        post: Callable[[bytes, int], None],
+        post: Callable[[StandstillMessage, int], None],
         take_stock: Callable[[Departure], None],
         find_wait: Callable[[], WaitedFor | None],
         where: Callable[[], str],
@@ -152,12 +152,12 @@ class Standstill:
             self._next_asked += _MOST_ASKED
             partners = (partners[begin:] + partners[:begin])[:_MOST_ASKED]
         for other in partners:
-            self._send(Question(), other)
+            self._post(Question(), other)
 
     def _take(self, source: int, message: StandstillMessage) -> None:
         if isinstance(message, Question):
             if self._stock is not None:
-                self._send(Answer(self._number, self._stock), source)
+                self._post(Answer(self._number, self._stock), source)
         elif isinstance(message, Answer):
             self._known[source] = message
             if source > self._rank:  # chains begin at their lowest process, so that one finds each
@@ -165,7 +165,7 @@ class Standstill:
         elif message.number == self._number:
             first, ranks = message.links[0], [link.rank for link in message.links]
             if first.rank == self._rank:
-                if first.number == self._number and self._waits_for(ranks[1]):
+                if first.number == self._number and len(ranks) > 1 and self._waits_for(ranks[1]):
                     self._end(message.links)
             elif first.rank < self._rank and self._rank not in ranks and (first.rank, first.number) not in self._passed:
                 self._passed.add((first.rank, first.number))
@@ -177,7 +177,7 @@ class Standstill:
         waiting = self._waiting
         if waiting is not None and self._waits_for(other):
             link = Link(self._rank, self._number, f"{self._where()}, waits for rank {other}", waiting.for_message)
-            self._send(Chain((*links, link), self._known[other].number), other)
+            self._post(Chain((*links, link), self._known[other].number), other)
 
     def _waits_for(self, other: int) -> bool:
         """Whether this process cannot go on before another one has left the wait that is known of it."""
@@ -185,9 +185,6 @@ class Standstill:
         if waiting is None or known is None or other not in waiting.awaited():
             return False
         return waiting.ended_partner({other: known.stock}) is not None
-
-    def _send(self, message: StandstillMessage, other: int) -> None:
-        self._post(pickle.dumps(message), other)
 
 
 def _others_may_operate() -> bool:
