@@ -95,11 +95,12 @@ def relayed_boxes(grid):
     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
     whole = np.add.outer(1000.0 * np.arange(300), np.arange(600))
     own, there = (layout.shard_slices((300, 600), grid.coords) for layout in (rows, columns))
+    plan = sg.plan_reshard(rows, columns, (300, 600), "f8")
     _wait_in_python(meeting_of(grid.group((0,))).state)
 
     def run(k):
         with _late_relays(grid, k) as relays:
-            found = persist(sg.reshard, whole[own] + k, rows, columns, grid, (300, 600))
+            found = persist(sg.run_plan, plan, whole[own] + k, grid)
         assert relays, "the arrays were not relayed"
         return np.array_equal(found, whole[there] + k), True
 

@@ -168,6 +168,23 @@ def overlap(grid):
     return run
 
 
+def first_resharding(grid):
+    """To other blocks in every round, which binds no plan."""
+    rows = sg.Sharding(grid, [[0]])
+    requests = []
+    for n in range(30, 40):
+        there = sg.Sharding(grid, [[0]], sharded_dims_offsets=[[0, 3, 17, n]])
+        cells = [np.arange(n, dtype="f8")[each.shard_slices((n,), grid.coords)] for each in (rows, there)]
+        requests.append((n, there, *cells))
+
+    def run(k):
+        n, there, own, wanted = requests[k]
+        found = persist(sg.reshard, k + own, rows, there, grid, (n,))
+        return found.tolist(), (k + wanted).tolist()
+
+    return run
+
+
 def resharding(grid):
     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
 

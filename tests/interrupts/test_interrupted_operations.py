@@ -32,6 +32,7 @@ OPERATIONS = [
     rounds.halo_in_parts,
     rounds.update_halo,
     rounds.overlap,
+    rounds.first_resharding,
     rounds.resharding,
     rounds.partitioned_program,
     rounds.cell_sums,
