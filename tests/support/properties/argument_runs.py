@@ -22,6 +22,7 @@ from support.properties.argument_world import World
 PER_WORLD = 40
 MOST_SECONDS = 20.0  # of processor time of one process in one call
 _FRAME = 600
+_PACKAGE = str(Path(sg.__file__).parent)
 _KINDS = errors.SpmdError, TypeError, ValueError, IndexError, OverflowError, MemoryError, FloatingPointError
 # Errors of a defect, and those of processes that do different things.
 _DEFECTS = errors.HangError, errors.PlanError
@@ -110,7 +111,9 @@ def _outcome(case: Case, never: tuple[type[Exception], ...], traces: dict[int, s
     except Exception as error:
         text = _NAMES.sub("rank", f"{type(error).__name__}: {error}")
         traces[rank] = "".join(traceback.format_tb(error.__traceback__)[-8:])
-        return text if isinstance(error, _KINDS) and not isinstance(error, never) else f"!{text}"
+        frames = traceback.extract_tb(error.__traceback__)
+        is_numpys = not any(frame.filename.startswith(_PACKAGE) for frame in frames)  # which has not seen our arrays
+        return text if is_numpys or (isinstance(error, _KINDS) and not isinstance(error, never)) else f"!{text}"
     return "returned"
 
 
