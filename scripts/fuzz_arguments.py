@@ -14,6 +14,7 @@ exit code 1.  So does a call that takes longer than a minute.
 import argparse
 import faulthandler
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -76,14 +77,20 @@ def under_mpi(runner: Runner, first: int, count: int) -> bool:
     """Run the cases on the processes of MPI; whether one broke the rule, which is printed."""
     from mpi4py import MPI
 
-    folder = MPI.COMM_WORLD.bcast(tempfile.mkdtemp() if MPI.COMM_WORLD.rank == 0 else None)
+    is_first = MPI.COMM_WORLD.rank == 0
+    folder = Path(MPI.COMM_WORLD.bcast(tempfile.mkdtemp() if is_first else None))
     os.chdir(folder)
     try:
         for at in range(first, first + count, PER_WORLD):
-            runner.run_alike(at, min(PER_WORLD, first + count - at), Path(folder))
+            inside = folder / str(at)
+            inside.mkdir(exist_ok=True)
+            runner.run_alike(at, min(PER_WORLD, first + count - at), inside)
     except (Broken, sg.SpmdError) as error:
         print(f"{runner.texts}\n{error}", flush=True)
         MPI.COMM_WORLD.Abort(1)
+    MPI.COMM_WORLD.Barrier()
+    if is_first:
+        shutil.rmtree(folder)
     return False
 
 
