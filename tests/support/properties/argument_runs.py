@@ -92,7 +92,7 @@ class Runner:
         self.began = time.monotonic()
 
     def _ends(self, found: str, case: Case, w: World) -> list[str]:
-        """What all processes ``found``, by rank.  Raises Broken where it breaks the rule.
+        """The ends of the call on all processes, by rank; ``found``: on this one.  Raises Broken where one breaks the rule.
 
         If the kernel of map_overlap has failed on some of them, this operation raises MismatchError on all, and the
         next one works.
