@@ -32,8 +32,8 @@ def staged_bytes(
     """The bytes of memory that ``save(..., wait=False)`` of this state would copy blocks of this process to.
 
     Plans only; the options are those of `save`.  At most half of ``stage_bytes``: blocks that do not fit are written
-    before that call returns.  Raises `DTypeError`, `GridError` and `StorageError` as `save`
-    does.
+    before that call returns.  Raises `DTypeError`, `GridError` and `StorageError` as
+    `save` does.
 
     >>> import spmd_grid as sg
     >>> def body():

@@ -57,7 +57,7 @@ class Runner:
         """Run calls with the same arguments on all processes.  Collective.  Returns how many were run."""
         with np.errstate(all="ignore"):
             w = World(folder, first)
-            sg.all_reduce(1, w.grid)
+            sg.all_reduce(1, w.grid)  # all have written their files
             if w.grid.rank == 0:
                 self.files = w.files()
             sg.all_reduce(1, w.grid)
@@ -92,10 +92,10 @@ class Runner:
         self.began = time.monotonic()
 
     def _ends(self, found: str, case: Case, w: World) -> list[str]:
-        """The ends of the call on all processes, by rank; ``found``: on this one.  Raises Broken where one breaks the rule.
+        """The ends of the call on all processes, by rank; ``found``: on this one.  Raises Broken if they break a rule.
 
-        If the kernel of map_overlap has failed on some of them, this operation raises MismatchError on all, and the
-        next one works.
+        If the kernel of map_overlap has failed on some of them, or in other ways, the next operation raises
+        MismatchError on all, and the one after it works.
         """
         rank = w.grid.rank
         frame = np.zeros(_FRAME, np.uint8)
@@ -114,9 +114,10 @@ class Runner:
                 f"{self.texts[rank]}\n  rank {rank}: {found}\n  then {type(error).__name__}: {error}"
             ) from error
         ends = [bytes(each).rstrip(b"\0").decode("utf-8", "replace") for each in frames]
-        differ = len(set(ends)) > 1
-        is_kernels_alone = differ and all(each == "returned" or is_kernels(case, each) for each in ends)
-        if any(each.startswith("!") for each in ends) or is_told != is_kernels_alone or differ != is_kernels_alone:
+        has_bad = any(each.startswith("!") for each in ends)
+        are_kernels = all(each == "returned" or is_kernels(case, each) for each in ends)
+        differ = len({each.partition(":")[0] for each in ends}) > 1
+        if has_bad or is_told != (are_kernels and differ) or (len(set(ends)) > 1 and not are_kernels):
             said = "\n".join(f"  rank {i}: {each}" for i, each in enumerate(ends))
             raise Broken(f"{self.texts[rank]}\n{said}\n{self.traces.get(rank, '')}")
         return ends
