@@ -7,21 +7,25 @@ All ranks pass the same arguments, and every call must end alike on all of them:
 error, which is one of this package, a TypeError, a ValueError or their like.  A call that is refused changes no array
 and no file, and a collective of the same grid works afterwards.  On simulated ranks the last tenth of the cases differ
 in an argument of one rank; then no call may hang or raise an error of a defect.  Prints how many calls ended in which
-way.  The first case that breaks the rule is printed with its arguments, and ends the run with exit code 1.
+way, and the slowest ones.  The first case that breaks the rule is printed with its arguments, and ends the run with
+exit code 1.  So does a call that takes longer than two minutes.
 """
 
 import argparse
 import faulthandler
 import os
+import shutil
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 from support.properties.argument_runs import PER_WORLD, Broken, Runner, run_on_simulated_ranks
 
 import spmd_grid as sg
 
-MOST_SECONDS_STILL = 300
+MOST_SECONDS = 120  # kernels may have to be compiled first
 
 
 def main() -> int:
@@ -34,6 +38,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="go on after a case that breaks the rule")
     options = parser.parse_args()
     runner, broken = Runner(options.seed), []
+    threading.Thread(target=watch, args=(runner,), daemon=True).start()
     n_processes = int(os.environ.get("PMI_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE", "1")))
 
     def failed(text: str) -> None:
@@ -54,23 +59,38 @@ def main() -> int:
     if runner.counts:
         total = sum(runner.counts.values())
         print(f"{total} calls: " + ", ".join(f"{n} {name}" for name, n in runner.counts.most_common()))
+        for seconds, text in runner.slowest:
+            print(f"{seconds:.1f} s: {text}")
     return int(failed_here)
+
+
+def watch(runner: Runner) -> None:
+    """End the process when a call takes too long; says which one, and where each thread is."""
+    while time.monotonic() - runner.began < MOST_SECONDS:
+        time.sleep(1)
+    print(f"no end after {MOST_SECONDS} s: {runner.texts}", flush=True)
+    faulthandler.dump_traceback()
+    os._exit(1)
 
 
 def under_mpi(runner: Runner, first: int, count: int) -> bool:
     """Run the cases on the processes of MPI; whether one broke the rule, which is printed."""
     from mpi4py import MPI
 
-    folder = MPI.COMM_WORLD.bcast(tempfile.mkdtemp() if MPI.COMM_WORLD.rank == 0 else None)
+    is_first = MPI.COMM_WORLD.rank == 0
+    folder = Path(MPI.COMM_WORLD.bcast(tempfile.mkdtemp() if is_first else None))
     os.chdir(folder)
     try:
         for at in range(first, first + count, PER_WORLD):
-            faulthandler.dump_traceback_later(MOST_SECONDS_STILL, exit=True)
-            runner.run_alike(at, min(PER_WORLD, first + count - at), Path(folder))
+            inside = folder / str(at)
+            inside.mkdir(exist_ok=True)
+            runner.run_alike(at, min(PER_WORLD, first + count - at), inside)
     except (Broken, sg.SpmdError) as error:
         print(f"{runner.texts}\n{error}", flush=True)
         MPI.COMM_WORLD.Abort(1)
-    faulthandler.cancel_dump_traceback_later()
+    MPI.COMM_WORLD.Barrier()
+    if is_first:
+        shutil.rmtree(folder)
     return False
 
 

@@ -4,9 +4,10 @@
 
 Each changed file is read on two or three simulated ranks.  It must load, or be refused alike on all ranks by an error
 of the package, a ValueError or a TypeError; afterwards an all_reduce works, so nobody was cut off.  Nothing that is
-printed holds a control character, nothing takes long or much memory, and a checkpoint whose digest is that of other
-bytes never loads as something else.  Prints how many cases of each kind there were.  The first case that breaks the
-rule is printed whole, and ends the run with exit code 1.  zarr and HDF5 are left out where they are not installed.
+printed holds a control character, and nothing takes long or much memory.  A checkpoint that loads has the values that
+were saved, bit by bit, unless its manifest was changed and given the digest of what it says now.  Prints how many cases
+of each kind there were.  The first case that breaks the rule is printed whole, and ends the run with exit code 1.  zarr
+and HDF5 are left out where they are not installed.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support.storage.file_mutants import change_bytes, change_json, change_lines
+from support.storage.file_mutants import DIGESTED, change_bytes, change_json, change_lines
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main as command
@@ -96,8 +97,8 @@ def calls(kind: str, folder: Path, grid: sg.ProcessGrid) -> Calls:
     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
     if kind == "checkpoint":
         return {
-            "load": lambda: sg.load(folder, {"u": rows}, grid),
-            "load a part": lambda: sg.load(folder, {"u": columns}, grid, names=["u", "step"], stage_bytes=256),
+            "load": lambda: content(sg.load(folder, {"u": rows}, grid)),
+            "load a part": lambda: content(sg.load(folder, {"u": columns}, grid, names=["u", "step"], stage_bytes=256)),
             "verify": lambda: sg.verify(folder, grid),
             "latest": lambda: sg.latest(folder, grid),
         }
@@ -132,21 +133,40 @@ def is_plain(text: str) -> bool:
     return all(letter.isprintable() or letter in "\n\t" for letter in text)
 
 
-def read_all(kind: str, folder: Path) -> list[tuple[str, str]]:
-    """The outcome of every call on one rank: that it loaded, or the error.  A program for the ranks."""
+def content(part: Any) -> str:
+    """The values of a part of a state, bit by bit, as text.  Collective over the grid."""
+    if isinstance(part, dict):
+        return "{" + ", ".join([f"{key!r}: {content(value)}" for key, value in part.items()]) + "}"
+    if isinstance(part, list | tuple):
+        return f"{type(part).__name__}({', '.join(map(content, part))})"
+    if isinstance(part, np.random.Generator):
+        return f"Generator({content(part.bit_generator.state)})"
+    if isinstance(part, sg.random.Generator):
+        return f"sg.Generator({content(part.state)})"
+    if isinstance(part, sg.ShardedArray):
+        return f"sharded {content(part.to_global())}"
+    if isinstance(part, np.ndarray | np.generic):
+        return f"{type(part).__name__} {part.dtype.descr} {part.shape} {part.tobytes().hex()}"
+    return repr(part)
+
+
+def read_all(kind: str, folder: Path) -> list[tuple[str, str, str]]:
+    """The outcome of every call on one rank: that it loaded, or the error; and the values.  A program for the ranks."""
     grid = sg.init_grid((-1,))
     found = []
     for name, call in calls(kind, folder, grid).items():
         try:
+            outcome, values = "loaded", ""
             result = call()
-            outcome = "loaded"
+            if name.startswith("load") and kind == "checkpoint":
+                values = result
             if (name == "verify" and result) or (name == "latest" and result is None):
                 outcome = "\n".join(result or ["none is whole"])
         except ALLOWED as error:
             outcome = f"{type(error).__name__}: {error}"
             if isinstance(error, sg.CutOffError):
                 raise AssertionError(f"{name} was cut off: {error}") from error
-        found.append((name, outcome))
+        found.append((name, outcome, values))
         if float(sg.all_reduce(1.0, grid)) != grid.size:
             raise AssertionError(f"after {name} an all_reduce is wrong")
     return found
@@ -163,13 +183,18 @@ def printed(kind: str, folder: Path) -> str:
     return text.getvalue()
 
 
-def check(kind: str, folder: Path, ranks: int) -> str:
-    """The word for what came of a case.  Raises AssertionError where the rule is broken, or what a defect raises."""
+def check(kind: str, folder: Path, ranks: int, saved: list[tuple[str, str, str]] | None = None) -> str:
+    """The word for what came of a case.  Raises AssertionError where the rule is broken, or what a defect raises.
+
+    ``saved``: what the calls find in the files before the change, if what loads must be equal.
+    """
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     outcomes = sg.run_spmd(read_all, kind, folder, ranks=ranks, timeout=MOST_SECONDS)
-    for name, outcome in (each for rank in outcomes for each in rank):
+    for name, outcome, _ in (each for rank in outcomes for each in rank):
         assert is_plain(outcome), f"{name} prints a control character: {outcome!a}"
     assert all(each == outcomes[0] for each in outcomes), f"the ranks differ: {outcomes}"
+    for (name, outcome, values), (_, _, right) in zip(outcomes[0], saved or outcomes[0], strict=True):
+        assert outcome != "loaded" or values == right, f"{name} loads other values: {values}\nsaved: {right}"
     text = printed(kind, folder)
     assert is_plain(text), f"a command prints a control character: {text!a}"
     took = time.monotonic() - began
@@ -177,7 +202,8 @@ def check(kind: str, folder: Path, ranks: int) -> str:
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
     assert more < MOST_MEMORY, f"it took {more >> 20} MiB of memory"
     words = {
-        outcome.partition(":")[0].partition("\n")[0] if outcome != "loaded" else outcome for _, outcome in outcomes[0]
+        outcome.partition(":")[0].partition("\n")[0] if outcome != "loaded" else outcome
+        for _, outcome, _ in outcomes[0]
     }
     return "loaded" if words == {"loaded"} else "refused" if "loaded" not in words else "refused in part"
 
@@ -193,6 +219,7 @@ def run(cases: int, seed: int, first: int = 0) -> tuple[Counter[str], str]:
             sources[kind] = Path(temporary) / kind
             sources[kind].mkdir()
             make(sources[kind])
+        saved = sg.run_spmd(read_all, "checkpoint", sources["checkpoint"], ranks=2)[0]
         folder = Path(temporary) / "case"
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE + _address_space(), hard[1]))
         try:
@@ -201,8 +228,9 @@ def run(cases: int, seed: int, first: int = 0) -> tuple[Counter[str], str]:
                 kind = rng.choice(["checkpoint", "checkpoint", *sources])
                 shutil.copytree(sources[kind], folder)
                 how = change(rng, kind, folder)
+                right = saved if kind == "checkpoint" and not how.endswith(DIGESTED) else None
                 try:
-                    counts[f"{kind} {check(kind, folder, rng.choice([2, 3]))}"] += 1
+                    counts[f"{kind} {check(kind, folder, rng.choice([2, 3]), right)}"] += 1
                 except Exception:
                     files = [
                         f"--- {path.name}\n{path.read_bytes()[:4000]!r}" for path in folder.rglob("*") if path.is_file()

@@ -14,6 +14,7 @@ from spmd_grid.exchange.requests import Request
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.arguments import check_flag
 from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, shape_of
@@ -108,6 +109,7 @@ class Shift(CollectiveOperation):
             number = None
         if number is None:
             raise AxisError(f"shift: offset={offset!r}; it must be a whole number of devices")
+        check_flag("shift", "rotate", rotate)
         return {"shift_axis": axes[0], "offset": number, "rotate": bool(rotate), "fill": fill}
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:

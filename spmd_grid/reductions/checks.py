@@ -17,7 +17,7 @@ from spmd_grid.errors import DTypeError, ShardingError
 from spmd_grid.functions.dtypes import check_numeric, check_reducible
 from spmd_grid.ops.calls.arguments import check_grid
 
-__all__ = ["check_array", "check_flag", "combined", "reduction"]
+__all__ = ["check_array", "combined", "reduction"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -50,12 +50,6 @@ def combined(name: str, found: ArrayLike, *arrays: ShardedArray, reproducible: b
     a = arrays[0]
     dtypes = tuple([array.dtype for array in arrays])
     return Combination(name, a.grid, all_axes(a.grid), "sum", dtypes, a.layout, reproducible).of(found)
-
-
-def check_flag(op: str, what: str, value: object) -> None:
-    """Refuse what is neither True nor False.  Local.  Raises `DTypeError`."""
-    if not isinstance(value, bool | np.bool_):
-        raise DTypeError(f"{op}: {what} is {value!r}; it must be True or False")
 
 
 def check_array(op: str, a: ShardedArray, what: str = "a", takes_partial: str | None = None) -> None:

@@ -16,8 +16,9 @@ from spmd_grid.functions.dtypes import norm_dtype, numpy_scalar, part_dtype, sum
 from spmd_grid.functions.reductions.totals import runs
 from spmd_grid.functions.table import composite, entry_of
 from spmd_grid.grid.layout import Layout
+from spmd_grid.ops.calls.arguments import check_flag
 from spmd_grid.reductions.cells import counted
-from spmd_grid.reductions.checks import check_array, check_flag, combined, reduction
+from spmd_grid.reductions.checks import check_array, combined, reduction
 from spmd_grid.reductions.exact import check_exact, exact_products, exact_squares, exact_sum, root_of, value_of
 
 __all__ = ["dot", "norm", "sum"]

@@ -175,6 +175,14 @@ def test_calls_that_look_the_same_are_kept_apart_by_what_differs():
         same(a[key], x[key])
 
 
+def test_differences_of_a_higher_order_than_there_are_cells():
+    grid, (x, _) = sg.init_grid((1, 1)), globals_of()
+    a = sharded(x, "rows", grid)
+    for axis, n in ((0, 2), (1, 5), (1, 6)):
+        same(np.diff(a, n, axis), np.diff(x, n, axis))
+    same(np.diff(a, 2**62), np.diff(x, 6))
+
+
 def test_an_array_that_occurs_twice_is_told_from_two_arrays():
     grid, (x, y) = sg.init_grid((1, 1)), globals_of()
     a, b = sharded(x, "rows", grid), sharded(y, "rows", grid)

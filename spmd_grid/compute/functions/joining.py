@@ -33,6 +33,7 @@ def new_like(a: Operand, shape: Shape, dtype: np.dtype) -> Any:
     if sharding.sharded_dims_offsets:
         sharding = Sharding(sharding.grid, sharding.split_axes)
     layout = Layout(sharding, tuple(shape))
+    layout.check_addressable(dtype.itemsize)
     return type(a)(a.grid.allocate(layout.local_shape(a.grid.own_coords), dtype), layout, a.grid)
 
 
@@ -119,6 +120,8 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Operand:
     counts = (int(reps),) if isinstance(reps, int | np.integer) else tuple(reps)
     counts = (1,) * (A.ndim - len(counts)) + counts
     tiled = np.expand_dims(A, tuple(range(len(counts) - A.ndim)))  # a copy
+    shape = tuple([extent * n for extent, n in zip(tiled.shape, counts, strict=True)])
+    Layout(Sharding(A.sharding.grid, []), shape).check_addressable(A.dtype.itemsize)
     for axis, n in enumerate(counts):
         if n != 1:
             tiled = np.concatenate([tiled] * n, axis) if n else tiled[cut(axis, 0, 0)]

@@ -80,12 +80,15 @@ def cast_to(dtype: np.dtype) -> Callable[[Any], Any]:
 
 
 def _with_initial(
-    initial: Any, kind: str, dtype: np.dtype, finish: Callable[[Any], Any] | None
+    name: str, initial: Any, kind: str, dtype: np.dtype, finish: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any] | None:
     """``finish``, or what combines with ``initial`` first, if there is one, as a value of ``dtype``."""
     if initial is MISSING or initial is None:
         return finish
-    value = np.asarray(initial).astype(dtype)
+    value = np.asarray(initial)
+    if value.ndim:
+        raise ShapeError(f"{name}: initial has shape {value.shape}; it must be a number")
+    value = value.astype(dtype)
 
     def add_initial(found: np.ndarray) -> Any:
         found = KINDS[kind].combine(found, value.astype(found.dtype))
@@ -125,7 +128,7 @@ def accumulation(
         finish = cast_to(result)
     # Partial values that wrap, or that the dtype of the result changes, must be combined before.
     merges = result == a.dtype and (result.kind not in "biu" or result.itemsize == 8)
-    finish = _with_initial(initial, kind, result, finish)
+    finish = _with_initial(name, initial, kind, result, finish)
     return reduction(name, a, axis, kind, local, keepdims, where, finish, merges)
 
 
@@ -203,7 +206,7 @@ def _of_extreme(function: Callable[..., Any], kind: str) -> None:
                 return ufunc.reduce(block, axis=axes, keepdims=keepdims)
             return ufunc.reduce(block, axis=axes, keepdims=keepdims, initial=least, **_masked(mask))
 
-        finish = _with_initial(initial, kind, a.dtype, _canonical if len(axes) == len(a.shape) else None)
+        finish = _with_initial(kind, initial, kind, a.dtype, _canonical if len(axes) == len(a.shape) else None)
         return reduction(kind, a, axis, kind, local, keepdims, where, finish, merges=True)
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "as_scalar",
     "as_scatter_axis",
     "as_tensor_axis",
+    "check_flag",
     "check_grid",
     "check_movable",
     "check_output",
@@ -85,6 +86,12 @@ def as_scatter_axis(op: str, scatter_axis: Any, scatter_dim: Any) -> int:
     if scatter_axis is None:
         return as_tensor_axis(op, "scatter_dim", scatter_dim)
     return as_tensor_axis(op, "scatter_axis", scatter_axis)
+
+
+def check_flag(op: str, what: str, value: object) -> None:
+    """Refuse what is neither True nor False.  Local.  Raises `DTypeError`."""
+    if not isinstance(value, bool | np.bool_):
+        raise DTypeError(f"{op}: {what} is {value!r}; it must be True or False")
 
 
 def check_grid(op: str, grid: object) -> None:

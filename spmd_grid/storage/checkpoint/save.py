@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 from spmd_grid.array import ShardedArray
 from spmd_grid.errors import DTypeError, SpmdError, StorageError
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
-from spmd_grid.ops.calls.arguments import gate_of
+from spmd_grid.ops.calls.arguments import check_grid, gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.making import Making
 from spmd_grid.storage.checkpoint.manifest import Manifest
@@ -115,8 +115,11 @@ def save(
         raise DTypeError(f"save: state is {type(state).__name__}; it must be a dict")
     tree = to_tree("save", state, arrays)
     grids = [each.grid for each in arrays.values() if isinstance(each, ShardedArray)]
-    if grid is not None or not grids:
-        grids.append(init_grid((-1,)) if grid is None else grid)
+    if grid is not None:
+        check_grid("save", grid)
+        grids.append(grid)
+    elif not grids:
+        grids.append(init_grid((-1,)))
     step = state.get("step")
     manifest = Manifest(tree, {}, as_json(attributes), step if type(step) is int else None)
     making = Making(root, arrays, manifest, keep, stage_bytes, block_bytes, commit == "rename")

@@ -11,6 +11,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.ops.calls.arguments import check_grid
 from spmd_grid.storage.checkpoint.options import check_options
 from spmd_grid.storage.checkpoint.tree import Arrays, to_tree
 from spmd_grid.storage.checkpoint.writing import BackgroundWriter
@@ -31,7 +32,8 @@ def staged_bytes(
     """The bytes of memory that ``save(..., wait=False)`` of this state would copy blocks of this process to.
 
     Plans only; the options are those of `save`.  At most half of ``stage_bytes``: blocks that do not fit are written
-    before that call returns.  Raises `DTypeError` and `StorageError` as `save` does.
+    before that call returns.  Raises `DTypeError`, `GridError` and `StorageError` as
+    `save` does.
 
     >>> import spmd_grid as sg
     >>> def body():
@@ -41,13 +43,15 @@ def staged_bytes(
     >>> sg.run_spmd(body, ranks=3)
     [(8000000, 4192000), (8000000, 8384000), (8000000, 7232000)]
     """
+    if grid is not None:
+        check_grid("staged_bytes", grid)
     check_options(None, stage_bytes, block_bytes, "rename")
     if not isinstance(state, dict):
         raise DTypeError(f"staged_bytes: state is {type(state).__name__}; it must be a dict")
     arrays: Arrays = {}
     to_tree("staged_bytes", state, arrays)
     grids = [each.grid for each in arrays.values() if isinstance(each, ShardedArray)]
-    first = grid or (grids[0] if grids else init_grid((-1,)))
+    first = grid if grid is not None else grids[0] if grids else init_grid((-1,))
     processes = processes_of(first.grid)
     rank, background = processes.index(first.rank), BackgroundWriter(stage_bytes // 2)
     everywhere = Sharding(Grid((len(processes),), ranks=processes), [])

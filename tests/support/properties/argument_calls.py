@@ -67,10 +67,12 @@ class Entry(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A call: its text, the arguments, and the function without arguments that makes it."""
+    """A call: the function's name, text with the arguments, the function that makes it, and its ``out``."""
 
+    name: str
     text: str
     run: Callable[[], Any]
+    out: Any
 
 
 def entries() -> list[Entry]:
@@ -145,7 +147,8 @@ def draw_case(entry: Entry, r: Random, w: World, odd: Random | None = None) -> C
         if not entry.name.startswith("np.") or any(map(_has_sharded, (*others, *other_options.values()))):
             args, options = others, other_options
     shown = [_shown(x) for x in args] + [f"{name}={_shown(x)}" for name, x in options.items()]
-    return Case(f"{entry.name}({', '.join(shown)})", lambda: _finished(function(*args, **options)))
+    text = f"{entry.name}({', '.join(shown)})"
+    return Case(entry.name, text, lambda: _finished(function(*args, **options)), options.get("out"))
 
 
 def _with_another(args: list[Any], options: dict[str, Any], r: Random) -> tuple[list[Any], dict[str, Any]]:

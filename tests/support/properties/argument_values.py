@@ -25,9 +25,21 @@ def negative(block: Any) -> Any:
     return -block
 
 
-def kernel(*arrays: Any) -> None:
-    """A kernel of map_overlap that writes its last array."""
-    arrays[-1][...] = 1
+def kernel(*arguments: Any) -> None:
+    """A kernel of map_overlap that fills its box with 1."""
+    first = next(i for i, each in enumerate(arguments) if isinstance(each, tuple))
+    out, starts, stops = arguments[first - 1 : first + 2]
+    out[tuple(map(slice, starts, stops))] = 1
+
+
+def failing_kernel(*arguments: Any) -> None:
+    """A kernel of map_overlap that raises an error once it has written."""
+    kernel(*arguments)
+    raise KernelError("a kernel has failed")
+
+
+class KernelError(ValueError):
+    """The error of a kernel."""
 
 
 def holds_itself(depth: int = 0) -> list[Any]:
@@ -156,7 +168,7 @@ RIGHT: dict[str, Draw] = {
     "boundary": one_of("leave", "edge", ["edge", "wrap"], 1.5),
     "radius": either(one_of(1, 0, [1, 0]), ints(0, 2)),
     "region": one_of(None, slice(1, 3), (slice(0, 2), slice(1, 2))),
-    "kernel": one_of(kernel),
+    "kernel": one_of(kernel, kernel, failing_kernel),
     "strategy": one_of("auto", "direct"),
     "links": lambda r, w: r.choice([None, sg.LinkModel()]),
     "subscripts": one_of("ij,j->i", "ij->ji", "ii", "ij,kj", "..."),

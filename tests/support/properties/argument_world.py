@@ -57,6 +57,14 @@ class World:
         """The cells of this process's arrays, halos included."""
         return [each._local.tobytes() for each in self.arrays.values()]
 
+    def cores(self, out: Any) -> list[bytes]:
+        """The cells of this process's arrays without halos and without those of ``out``."""
+        return [each.core.tobytes() for each in self.arrays.values() if each is not out]
+
+    def files(self) -> set[str]:
+        """The names of all files in the folder."""
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
+
     def close(self) -> None:
         """Give the plan back."""
         self.exchange.close()

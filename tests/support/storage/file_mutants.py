@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 DEEP = "[" * 3000 + "]" * 3000
+DIGESTED = ", with its digest"  # ends the words for a change that no digest shows
 HOSTILE: tuple[Any, ...] = (
     *(2**62, 2**63, 2**64, 2**31, 10**30, -1, 0, 1, 3, 625, 0.5, 1e308, float("nan"), True, None),
     *("", "0", "\x1b[2J\x1b]0;owned\x07", "line\nline", "\udcff", "../../u", "x" * 5000, "|V500000000", "O", "<f8"),
@@ -69,13 +70,12 @@ def change_json(rng: random.Random, path: Path, has_digest: bool = False) -> str
     tree = json.loads(path.read_text())
     for _ in range(rng.choice([1, 1, 2, 3])):
         change_tree(rng, tree)
-    text = (
-        digested(tree) if has_digest and rng.random() < 0.9 and isinstance(tree, dict) else json.dumps(tree, indent=1)
-    )
+    is_digested = has_digest and rng.random() < 0.9 and isinstance(tree, dict)
+    text = digested(tree) if is_digested else json.dumps(tree, indent=1)
     if rng.random() < 0.03:
         text = text.replace("0", DEEP, 1)
     path.write_text(text)
-    return f"json {path.name}"
+    return f"json {path.name}{DIGESTED * is_digested}"
 
 
 def change_lines(rng: random.Random, path: Path) -> str:
