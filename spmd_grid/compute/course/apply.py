@@ -276,8 +276,6 @@ def plan_course(
         Layout(splits.sharding(each), interface.result_shape(number)) for number, each in enumerate(interface.results)
     ]
     dtypes = trial_dtypes(application)
-    for layout, dtype in zip(layouts, dtypes, strict=True):
-        layout.check_addressable(dtype.itemsize)
     if out is not None:
         for target, layout, dtype in zip(out, layouts, dtypes, strict=True):
             check_sharded_out(name, target, layout, grid)
