@@ -18,6 +18,7 @@ from spmd_grid.functions.composed.joins import full_shape, joined
 from spmd_grid.functions.table import Operand, composite
 from spmd_grid.functions.ways import reshape_steps
 from spmd_grid.grid.derived_starts import with_extents
+from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
@@ -121,7 +122,7 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Operand:
     counts = (1,) * (A.ndim - len(counts)) + counts
     tiled = np.expand_dims(A, tuple(range(len(counts) - A.ndim)))  # a copy
     shape = tuple([extent * n for extent, n in zip(tiled.shape, counts, strict=True)])
-    Layout(Sharding(A.sharding.grid, []), shape).check_addressable(A.dtype.itemsize)
+    Layout(Sharding(Grid((1,)), []), shape).check_addressable(A.dtype.itemsize)
     for axis, n in enumerate(counts):
         if n != 1:
             tiled = np.concatenate([tiled] * n, axis) if n else tiled[cut(axis, 0, 0)]
