@@ -139,9 +139,7 @@ def _shown(operand: Any, most: int | None = None) -> str:
         cells = operand
         if most is not None and operand.size > most:
             cells = operand.flat[:: -(-operand.size // most)]
-        # Of objects, the addresses differ.
-        digest = blake2b(b"" if operand.dtype.hasobject else np.ascontiguousarray(cells).tobytes(), digest_size=6)
-        return f"{operand.dtype} {operand.shape} #{digest.hexdigest()}"
+        return f"{operand.dtype} {operand.shape} #{blake2b(_bytes_of(cells), digest_size=6).hexdigest()}"
     if isinstance(operand, tuple | list):
         try:
             return _cut(f"{type(operand).__name__}({', '.join([_shown(each, most) for each in operand])})")
@@ -150,6 +148,15 @@ def _shown(operand: Any, most: int | None = None) -> str:
     if operand is None or isinstance(operand, int | float | complex | str | slice | type(...) | np.generic | np.dtype):
         return _cut(repr(operand))
     return type(operand).__name__
+
+
+def _bytes_of(cells: np.ndarray) -> bytes:
+    """Bytes that are equal for equal cells: those of the cells, unless some of them mean nothing."""
+    if cells.dtype.hasobject:  # addresses
+        return b""
+    if cells.dtype.fields is not None or cells.dtype.char in "gG":  # there may be padding
+        return repr(cells.tolist()).encode()
+    return np.ascontiguousarray(cells).tobytes()
 
 
 def _cut(text: str) -> str:

@@ -104,3 +104,21 @@ def test_large_operands_are_compared_by_some_cells(spmd):
         return a.sum()
 
     assert spmd(2, body) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["g", "G", np.dtype([("a", "i1"), ("b", "f8")], align=True)], ids=["g", "G", "record"]
+)
+def test_padding_does_not_count(spmd, dtype):
+    """Of two arrays of equal cells, whose bytes between them differ."""
+
+    def body():
+        grid = sg.init_grid((2,), check=False)
+        array = np.frombuffer(bytes([grid.rank + 1]) * np.dtype(dtype).itemsize, dtype).copy()
+        array[...] = np.ones(1, dtype) if array.dtype.names else 1
+        if array.dtype.names:
+            array["a"], array["b"] = 1, 2
+        a = sg.from_global(array, sg.Sharding(grid, []), grid)
+        return a.to_global().tolist() == array.tolist()
+
+    assert spmd(2, body) == [True, True]
