@@ -30,7 +30,10 @@ def check_plain(op: str, what: str, x: Any, *, computes: bool = False, depth: in
     elif isinstance(x, list | tuple):
         if depth == _DEEPEST:
             raise DTypeError(f"{op}: {what} is nested more than {_DEEPEST} deep")
+        inner = (np.ndarray, list, tuple)
+        if not any(issubclass(kind, inner) for kind in {*map(type, x)}):  # one look at each class, not at each entry
+            return
         for each in x:
-            if isinstance(each, np.ndarray | list | tuple):
+            if isinstance(each, inner):
                 entry = what if depth else f"an entry of {what}"
                 check_plain(op, entry, each, computes=computes, depth=depth + 1)

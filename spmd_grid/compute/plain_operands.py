@@ -141,8 +141,10 @@ def _shown(operand: Any, most: int | None = None) -> str:
             cells = operand.flat[:: -(-operand.size // most)]
         return f"{operand.dtype} {operand.shape} #{blake2b(_bytes_of(cells), digest_size=6).hexdigest()}"
     if isinstance(operand, tuple | list):
+        n = len(operand)
+        some = operand if most is None or n <= most else [n, *operand[:: -(-n // most)]]
         try:
-            return _cut(f"{type(operand).__name__}({', '.join([_shown(each, most) for each in operand])})")
+            return _cut(f"{type(operand).__name__}({', '.join([_shown(each, most) for each in some])})")
         except RecursionError:
             return f"a {type(operand).__name__} that holds itself"
     if operand is None or isinstance(operand, int | float | complex | str | slice | type(...) | np.generic | np.dtype):
