@@ -16,7 +16,7 @@ _PLANS_MS, _FILES_MS = 30.0, 150.0  # what planning takes, and writing to a disk
 
 
 class Parts(NamedTuple):
-    """What an operation takes: ``sg``, the package; an array ``a``; ``x``, a plain one of its shape; a folder."""
+    """The arguments of an operation: ``sg``, the package; an array ``a``; ``x``, a plain one of its shape; a folder."""
 
     sg: Any
     grid: Any

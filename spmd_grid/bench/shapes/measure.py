@@ -105,7 +105,7 @@ def measure_row(case: ShapesCase, grid: Any, comm: Intracomm, rounds: int, folde
 
 
 def parts_of(case: ShapesCase, shape: tuple[int, ...], grid: Any, folder: Path) -> Parts:
-    """What an operation takes.  Collective over the grid."""
+    """The arguments of an operation.  Collective over the grid."""
     axes = [[0] if d == case.dim else [] for d in range(len(shape))]
     a = sg.from_function(lambda *i: sum(i) * 1.0, shape, sg.Sharding(grid, axes), grid)
     return Parts(sg, grid, a, np.ones(shape), folder)

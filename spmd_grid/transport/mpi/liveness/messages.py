@@ -157,4 +157,4 @@ def _check(message: Message) -> None:
     if isinstance(stock, Departure):
         for counts in (stock.sent, stock.received, stock.asked):
             if any(len(members) != len(each) for members, each in counts.items()):
-                raise ValueError("counts of a group that are not as many as its members")
+                raise ValueError("a group has another number of counts than of members")
