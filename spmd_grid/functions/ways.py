@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmd_grid.errors import OutputError
 from spmd_grid.functions.table import Entry, Operand
 from spmd_grid.typing import Shape
 
@@ -133,8 +134,8 @@ class OneWay(NamedTuple):
         return self.there(source)
 
     def write(self, source: Operand, view: Operand) -> None:
-        """Not called: writes are refused."""
-        raise NotImplementedError
+        """Refused, as all writes to such a view are before they come here."""
+        raise OutputError(read_only("write"))
 
     def inverse(self) -> None:
         """There is none."""
